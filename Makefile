@@ -1,0 +1,40 @@
+.DEFAULT_GOAL := help
+.PHONY: setup demo test lint format bench lock clean help
+
+STAMP := .venv/.setup-stamp
+BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+
+setup: $(STAMP)  ## make .venv with everything in it
+	@echo "setup: .venv is ready"
+
+$(STAMP): pyproject.toml requirements/build.lock requirements/dev.lock scripts/setup.sh
+	@scripts/setup.sh
+
+demo: $(STAMP)  ## show what reshape does
+	@.venv/bin/reshape demo
+
+test: lint  ## lint, type checks and all tests
+	@.venv/bin/python -m pytest -q
+
+lint: $(STAMP)  ## style and strict type checks
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/ruff format --quiet --check . || { echo "run: make format"; exit 1; }
+	@.venv/bin/mypy --no-error-summary
+	@echo "lint: ok"
+
+format: $(STAMP)  ## mend what can be mended by itself
+	@.venv/bin/ruff check --quiet --fix-only .
+	@.venv/bin/ruff format .
+
+bench: $(STAMP)  ## every benchmark, in its quick form
+	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; .venv/bin/python $$script --quick; done
+
+lock: $(STAMP)  ## pin the newest allowed version of every package
+	@scripts/lock.sh
+
+clean:  ## remove .venv and everything generated
+	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info spark-warehouse
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

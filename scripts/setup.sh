@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Makes .venv in the checkout: every pinned package, then reshape itself in editable form.
+# The stamp is written last, so an interrupted setup is repeated by the next call.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly venv=.venv stamp=.venv/.setup-stamp
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
+
+# Two `make` calls at once would install into the same directory; the second waits and then finds the work done.
+if command -v flock >/dev/null; then
+    exec 9<scripts/setup.sh
+    flock -n 9 || { say "another setup is running; waiting up to 15 minutes for it"; flock -w 900 9 || die "the other setup still runs after 15 minutes"; }
+fi
+
+fresh() {
+    [[ -e $stamp ]] || return 1
+    local input
+    for input in pyproject.toml requirements/build.lock requirements/dev.lock scripts/setup.sh; do
+        [[ $stamp -nt $input ]] || return 1
+    done
+}
+if fresh; then exit 0; fi
+
+runs() { command -v "$1" >/dev/null && "$1" -c "import sys; sys.exit(not ($2))" 2>/dev/null; }
+
+# The machine's own python3 comes first: it is the one that its owner set up. Versions outside the tested range are taken
+# only when there is nothing else.
+find_python() {
+    local wanted candidate
+    for wanted in "(3, 11) <= sys.version_info < (3, 14) and __import__('ensurepip')" \
+        "(3, 11) <= sys.version_info < (3, 14)" "(3, 11) <= sys.version_info"; do
+        for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+            if runs "$candidate" "$wanted"; then
+                "$candidate" -c 'import sys; print(sys.executable)'
+                return
+            fi
+        done
+    done
+    return 1
+}
+
+# Debian ships venv's pip apart from Python.
+add_venv_module() {
+    local package
+    package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+    if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
+        die "$python cannot make virtual environments (no module ensurepip)." \
+            "Install it, on Debian and Ubuntu: sudo apt-get install $package"
+    fi
+    say "installing $package"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install -y -qq "$package" >/dev/null 2>&1 ||
+        { apt-get update -qq && apt-get install -y -qq "$package" >/dev/null; } ||
+        die "apt-get could not install $package; install it by hand and call make again"
+}
+
+python=$(find_python) || die "no Python 3.11 or newer found (tried ${PYTHON:-python3, python3.13, python3.12, python3.11})." \
+    "Install one, or name it: make setup PYTHON=/path/to/python3"
+
+if ! "$venv/bin/python" -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    runs "$python" "__import__('ensurepip')" || add_venv_module
+    say "making $venv with $("$python" --version)"
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+fi
+rm -f "$stamp"
+
+pip_install() { "$venv/bin/python" -m pip install -qq --disable-pip-version-check "$@"; }
+uv_install() { "$venv/bin/uv" pip install -q --python "$venv/bin/python" "$@"; }
+# The machine's own certificates, where it has any: they include those of a company's proxy.
+if [[ -e /etc/ssl/certs/ca-certificates.crt ]]; then export UV_SYSTEM_CERTS=1; fi
+# uv is three times as fast but does not read pip's settings, so it is not asked where those name another index.
+pip_has_own_index() { "$venv/bin/python" -m pip config list 2>/dev/null | grep -Eq '\.(index-url|no-index|proxy)='; }
+
+say "installing the pinned packages (about 700 MB to fetch the first time)"
+pip_install --require-hashes -r requirements/build.lock
+readonly pinned=(--require-hashes --no-build-isolation -r requirements/dev.lock)
+if pip_has_own_index; then
+    pip_install "${pinned[@]}"
+elif ! uv_install "${pinned[@]}"; then
+    say "uv did not manage; trying pip"
+    pip_install "${pinned[@]}"
+fi
+pip_install --no-deps --no-build-isolation -e .
+
+touch "$stamp"
+say "done; the command is $venv/bin/reshape"

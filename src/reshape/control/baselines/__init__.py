@@ -1,0 +1,1 @@
+"""Other strategies behind the same protocol, for comparison."""

@@ -1,0 +1,132 @@
+"""What Flow-Join and Flux have in common as the paper adapts them (§7.1): pairs by queue size after a fixed time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from reshape.control.commands import Command
+from reshape.control.events import (
+    Drained,
+    Event,
+    InputEnded,
+    MetricsCollected,
+    StateTransferred,
+    TransferFailed,
+    Watermark,
+)
+from reshape.control.helpers import rank_candidates, skew_test
+from reshape.control.observation import Observation
+from reshape.control.outbox import Outbox
+from reshape.control.profile import OperatorProfile, StateKind
+from reshape.control.routing import RoutingTable, Shares
+from reshape.control.settings import Settings
+from reshape.control.story import Decision, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Rules that wait for a helper to have the state behind them."""
+
+    skewed: int
+    helper: int
+    keys: tuple[tuple[object, Shares], ...] = ()
+    buckets: tuple[tuple[int, Shares], ...] = ()
+
+
+class PairingBrain(ABC):
+    """Pairs skewed workers with helpers and applies the moves that a subclass plans."""
+
+    def __init__(self, profile: OperatorProfile, settings: Settings) -> None:
+        self._profile = profile
+        self._settings = settings
+        self._out = Outbox()
+        self._seen = Observation(profile, settings, count_keys=True, count_buckets=True)
+        self._helper_of: dict[int, int] = {}
+        self._moves: dict[int, Move] = {}
+        self._scattered: dict[int, set[int]] = {}
+        self._input_ended = False
+
+    @property
+    def table(self) -> RoutingTable:
+        return self._out.routing.current
+
+    @property
+    def decisions(self) -> list[Decision]:
+        return self._out.story.decisions
+
+    def story(self, worker: int) -> list[str]:
+        return self._out.story.of(worker)
+
+    def handle(self, event: Event) -> list[Command]:
+        self._out.begin(event)
+        match event:
+            case MetricsCollected():
+                if self._seen.take(event) and event.time >= self._settings.warmup_s and not self._input_ended:
+                    self._decide()
+            case StateTransferred():
+                move = self._moves.pop(event.transfer, None)
+                if move is not None and move.helper == event.helper:
+                    self._apply(move)
+            case TransferFailed():
+                lost = self._moves.pop(event.transfer, None)
+                if lost is not None:
+                    self._lost(lost, event.reason)
+            case InputEnded():
+                self._input_ended = True
+            case Watermark() | Drained():
+                for owner, helpers in sorted(self._scattered.items()):
+                    self._out.merge(owner, helpers, final=isinstance(event, Drained))
+        self._out.publish()
+        return self._out.finish()
+
+    def _lost(self, move: Move, reason: str) -> None:
+        text = f"state did not reach worker {move.helper} ({reason}); routing stays as it was"
+        self._out.tell(Kind.FAILED, move.skewed, (move.helper,), text)
+
+    @abstractmethod
+    def _decide(self) -> None:
+        """Look at the newest report after the detection period."""
+
+    def _pair(self) -> list[tuple[int, int]]:
+        """New pairs: the most loaded worker first, each with the least loaded worker that nobody has yet (§2.1)."""
+        seen, loads = self._seen, self._seen.workloads
+        taken = set(self._helper_of) | set(self._helper_of.values())
+        free = [w for w in range(self._profile.workers) if w not in taken]
+        pairs = []
+        for worker in sorted(free, key=lambda w: (-loads[w], w)):
+            if worker in taken:
+                continue
+            fixed = self._settings.fixed_helpers
+            allowed = free if fixed is None else list(fixed.get(worker, ()))
+            candidates = [w for w in allowed if w not in taken and w != worker]
+            best = rank_candidates(loads, candidates, seen.idle)[:1] if candidates else []
+            if not best or not skew_test(loads[worker], loads[best[0]], seen.eta, seen.first_tau):
+                if fixed is None:
+                    break
+                continue
+            self._helper_of[worker] = best[0]
+            taken.update((worker, best[0]))
+            pairs.append((worker, best[0]))
+        return pairs
+
+    def _send(self, move: Move) -> None:
+        """Apply a move: after its state if that is immutable, with it if whole scopes move; else state scatters."""
+        if self._profile.state is StateKind.IMMUTABLE:
+            keys = frozenset(key for key, _ in move.keys) if move.keys else None
+            self._moves[self._out.replicate(move.skewed, (move.helper,), keys)] = move
+            return
+        if move.buckets:
+            buckets = frozenset(bucket for bucket, _ in move.buckets)
+            self._out.hand_over(move.skewed, move.helper, frozenset(), buckets)
+        else:
+            self._scattered.setdefault(move.skewed, set()).add(move.helper)
+        self._apply(move)
+
+    def _apply(self, move: Move) -> None:
+        if self._input_ended:
+            return
+        for key, shares in move.keys:
+            self._out.routing.set_keys((key,), shares)
+        for bucket, shares in move.buckets:
+            self._out.routing.set_bucket(bucket, shares)

@@ -1,0 +1,60 @@
+"""Partial key grouping (Nasir et al., ICDE 2015): two hash choices per key, each row to the less loaded of them."""
+
+from __future__ import annotations
+
+from reshape.control.commands import Command
+from reshape.control.errors import StrategyRefused
+from reshape.control.events import Drained, Event, MetricsCollected, Watermark
+from reshape.control.outbox import Outbox
+from reshape.control.profile import OperatorProfile, Partitioning, Split, StateKind
+from reshape.control.routing import RoutingTable
+from reshape.control.settings import Settings
+from reshape.control.story import Decision, Kind
+
+
+class PartialKeyGrouping:
+    """Static: the rule is set once, the routers do the rest with their own counts of rows sent."""
+
+    def __init__(self, profile: OperatorProfile, settings: Settings) -> None:
+        if profile.partitioning is Partitioning.RANGE:
+            raise StrategyRefused(
+                "strategy", "pkg", f"cannot be used for {profile.name}: a range has one owner; use reshape"
+            )
+        if not profile.combinable:
+            raise StrategyRefused(
+                "strategy",
+                "pkg",
+                f"cannot be used for {profile.name}: partial results of one key cannot be combined; use reshape",
+            )
+        if profile.split is Split.BY_KEYS:
+            raise StrategyRefused(
+                "strategy",
+                "pkg",
+                f"cannot be used for {profile.name}: the order of a key's rows is needed; use reshape",
+            )
+        self._profile = profile
+        self._out = Outbox()
+
+    @property
+    def table(self) -> RoutingTable:
+        return self._out.routing.current
+
+    @property
+    def decisions(self) -> list[Decision]:
+        return self._out.story.decisions
+
+    def story(self, worker: int) -> list[str]:
+        return self._out.story.of(worker)
+
+    def handle(self, event: Event) -> list[Command]:
+        self._out.begin(event)
+        if isinstance(event, MetricsCollected) and not self.table.two_choices:
+            self._out.routing.use_two_choices()
+            everybody = range(self._profile.workers)
+            text = "every key may go to two workers from now on; each row goes to the one that got fewer so far"
+            self._out.tell(Kind.STARTED, -1, everybody, text)
+        if isinstance(event, Watermark | Drained) and self._profile.state is StateKind.MUTABLE:
+            for owner in range(self._profile.workers):
+                self._out.merge(owner, None, final=isinstance(event, Drained))
+        self._out.publish()
+        return self._out.finish()

@@ -1,0 +1,80 @@
+"""What the brain asks its body to do. Each command names the event that caused it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reshape.control.routing import Key, RoutingTable
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    id: int
+    cause: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetRouting(Command):
+    """All routers use this table from their next batch on, and acknowledge its version."""
+
+    table: RoutingTable
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicateState(Command):
+    """Copy immutable state of the skewed worker to its helpers (§5.2); routing changes after their acks.
+
+    ``keys`` is the part of the partition, None for all of it.
+    """
+
+    transfer: int
+    skewed: int
+    helpers: tuple[int, ...]
+    keys: frozenset[Key] | None
+
+
+@dataclass(frozen=True, slots=True)
+class HandOverState(Command):
+    """Move the mutable state of keys, or of whole mini-partitions, behind the markers of a routing version (§5.3).
+
+    The table of that version follows in the same list of commands. The target holds back rows of these keys
+    until the state is there; if the hand-over fails it returns them to the source.
+    """
+
+    transfer: int
+    source: int
+    target: int
+    keys: frozenset[Key]
+    version: int
+    buckets: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBacklog(Command):
+    """Move queued rows that belong to ``owner`` from the tail of one worker's queue to another's."""
+
+    transfer: int
+    source: int
+    target: int
+    owner: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeScattered(Command):
+    """Helpers send their scattered parts of the owner's state to the owner, which merges them (§5.4, §6.3).
+
+    ``helpers`` are those that may hold parts; None means that any worker may.
+    """
+
+    owner: int
+    helpers: tuple[int, ...] | None
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTransfer(Command):
+    """Forget a transfer that failed or is late; what arrives of it later is dropped."""
+
+    transfer: int
+    reason: str

@@ -1,0 +1,1 @@
+"""The paper's data sets: distributions where only counts are needed."""

@@ -1,0 +1,1 @@
+"""What stands between reshape and the machine that Spark runs on."""

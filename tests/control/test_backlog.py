@@ -1,0 +1,198 @@
+"""Backlog transfer: what is queued already becomes level at once, also after the input has ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from reshape.control.commands import MergeScattered, MoveBacklog, ReplicateState, SetRouting
+from reshape.control.events import BacklogMoved, Drained, InputEnded, TransferFailed
+from reshape.control.settings import FirstPhase
+from reshape.control.shares import surplus_rows
+
+from .desk import IMMUTABLE, MUTABLE, SBK, Desk, none_of, only
+
+LOADED = [800, 100, 100]
+
+
+def moves(commands: list) -> dict[tuple[int, int], int]:
+    found = [command for command in commands if isinstance(command, MoveBacklog)]
+    assert all(command.owner in (command.source, command.target) for command in found)
+    return {(command.source, command.target): command.rows for command in found}
+
+
+def levelled(desk: Desk) -> list:
+    """The commands with which worker 0 and its helper become level."""
+    desk.report([0, 0, 0], LOADED)
+    commands = desk.report([500, 21, 80], LOADED)
+    if none_of(commands, SetRouting):
+        commands = desk.state_arrives(only(commands, ReplicateState).transfer, 1)
+    return commands
+
+
+@pytest.mark.parametrize("first_phase", [FirstPhase.ALL, FirstPhase.OFF])
+def test_queues_become_level_and_the_future_is_shared_in_one_step(first_phase: FirstPhase) -> None:
+    desk = Desk(backlog=True, first_phase=first_phase)
+    commands = levelled(desk)
+    assert moves(commands) == {(0, 1): 239}
+    assert 0 < only(commands, SetRouting).table.owners[0].share_of(1) < 1, "no first phase is needed"
+    desk.apply()
+    move = only(commands, MoveBacklog)
+    assert desk.event(BacklogMoved, move.transfer, move.rows) == []
+    for _ in range(3):
+        assert desk.report([262, 260, 80], LOADED) == []
+
+
+def test_nothing_new_is_decided_while_rows_are_on_their_way() -> None:
+    desk = Desk(backlog=True)
+    commands = levelled(desk)
+    desk.apply()
+    assert desk.report([900, 20, 80], LOADED) == []
+    desk.event(BacklogMoved, only(commands, MoveBacklog).transfer, 239)
+    assert not none_of(desk.report([900, 20, 80], LOADED), MoveBacklog)
+
+
+def test_state_is_there_before_queued_rows_are() -> None:
+    desk = Desk(backlog=True)
+    desk.report([0, 0, 0], LOADED)
+    assert none_of(desk.report([500, 20, 80], LOADED), MoveBacklog)
+
+
+def test_helpers_that_have_part_of_the_state_get_no_queued_rows() -> None:
+    """Queued rows are of all keys; only those of the part would find their state."""
+    desk = Desk(backlog=True, first_phase=FirstPhase.PART)
+    desk.report([0, 0, 0], LOADED, keys={0: {"a": 500, "b": 300}})
+    sent = only(desk.report([500, 20, 80], LOADED, keys={0: {"a": 500, "b": 300}}), ReplicateState)
+    assert sent.keys == {"a"}
+    assert none_of(desk.state_arrives(sent.transfer, 1), MoveBacklog)
+    desk.apply()
+    desk.event(InputEnded)
+    whole = only(desk.report([500, 20, 80], LOADED), ReplicateState)
+    assert whole.keys is None
+    assert moves(desk.state_arrives(whole.transfer, whole.helpers[0]))
+
+
+def test_with_mutable_state_a_part_is_no_hindrance() -> None:
+    desk = Desk(backlog=True, first_phase=FirstPhase.PART, state=MUTABLE)
+    desk.report([0, 0, 0], LOADED, keys={0: {"a": 500, "b": 300}})
+    assert moves(desk.report([500, 20, 80], LOADED, keys={0: {"a": 500, "b": 300}})) == {(0, 1): 240}
+
+
+def test_several_helpers_become_level() -> None:
+    desk = Desk(4, backlog=True, helpers=3, state=MUTABLE)
+    desk.report([0] * 4, [700, 100, 100, 100])
+    commands = desk.report([1000, 100, 200, 700], [700, 100, 100, 100])
+    assert moves(commands) == {(0, 1): 333, (0, 2): 233}, "worker 3 is above the level of 433"
+
+
+def test_the_way_back_is_level_too() -> None:
+    desk = Desk(4, backlog=True, helpers=3, state=MUTABLE)
+    desk.report([0] * 4, [700, 100, 100, 100])
+    commands = desk.report([1000, 100, 100, 100], [700, 100, 100, 100])
+    for command in commands:
+        if isinstance(command, MoveBacklog):
+            desk.event(BacklogMoved, command.transfer, command.rows)
+    desk.apply()
+    back = desk.report([100, 400, 400, 500], [500, 150, 150, 200])
+    assert moves(back) == {(1, 0): 50, (2, 0): 50, (3, 0): 150}, "all end at 350"
+
+
+def test_surplus_is_the_reverse_of_filling_up() -> None:
+    assert surplus_rows(0, {1: 100, 2: 100, 3: 100}) == {1: 25, 2: 25, 3: 25}
+    assert surplus_rows(0, {1: 100, 2: 10}) == {1: 50}
+    assert surplus_rows(100, {1: 100, 2: 10}) == {}
+
+
+def test_a_dry_queue_is_followed_by_the_first_phase() -> None:
+    """Rows that still wait at the senders cannot be moved: redirect future ones instead of asking again."""
+    desk = Desk(backlog=True, state=MUTABLE)
+    commands = levelled(desk)
+    desk.event(BacklogMoved, only(commands, MoveBacklog).transfer, 0)
+    desk.apply()
+    commands = desk.report([900, 20, 80], LOADED)
+    assert none_of(commands, MoveBacklog)
+    assert only(commands, SetRouting).table.owners[0].share_of(1) == 1
+
+
+def test_a_failed_or_late_move_leaves_the_pair_alive() -> None:
+    for late in (False, True):
+        desk = Desk(backlog=True, state=MUTABLE)
+        move = only(levelled(desk), MoveBacklog)
+        desk.apply()
+        if late:
+            desk.report([500, 20, 80], LOADED, after=31.0)
+        else:
+            desk.event(TransferFailed, move.transfer, 1, "no route")
+        assert desk.brain.pairs == {0: (1,)}
+        assert any("backlog" in line and "failed" in line for line in desk.brain.story(0))
+        desk.report([900, 20, 80], LOADED)
+        assert isinstance(desk.sent[-1], MoveBacklog), "it is tried again"
+        assert desk.sent[-1].transfer != move.transfer
+
+
+def test_keys_that_need_order_keep_their_queue() -> None:
+    desk = Desk(backlog=True, split=SBK)
+    for _ in range(4):
+        desk.report([900, 0, 0], LOADED, keys={0: {"a": 300, "b": 300, "c": 200}})
+    desk.event(InputEnded)
+    desk.report([900, 0, 0])
+    assert none_of(desk.sent, MoveBacklog)
+
+
+class Queues:
+    """Executes moves of queued rows; nothing is processed, so that only levelling changes them."""
+
+    def __init__(self, desk: Desk, queued: list[int]) -> None:
+        self.desk = desk
+        self.own = list(queued)
+        self.foreign = [0] * len(queued)
+
+    def step(self) -> None:
+        pending = list(self.desk.report([a + b for a, b in zip(self.own, self.foreign, strict=True)]))
+        while pending:
+            command = pending.pop(0)
+            if isinstance(command, ReplicateState):
+                for helper in command.helpers:
+                    pending += self.desk.state_arrives(command.transfer, helper)
+            elif isinstance(command, MoveBacklog):
+                assert command.source == command.owner
+                rows = min(command.rows, self.own[command.source])
+                self.own[command.source] -= rows
+                self.foreign[command.target] += rows
+                pending += self.desk.event(BacklogMoved, command.transfer, rows)
+
+    @property
+    def total(self) -> list[int]:
+        return [a + b for a, b in zip(self.own, self.foreign, strict=True)]
+
+
+@pytest.mark.parametrize("state", [MUTABLE, IMMUTABLE])
+@pytest.mark.parametrize(
+    "queued",
+    [
+        [9000, 0, 0, 0, 0, 0],
+        [9000, 5000, 300, 200, 100, 0],
+        [5000, 5000, 5000, 0, 0, 0],
+        [1000, 2000, 3000, 4000, 5000, 6000],
+    ],
+)
+def test_after_the_input_pairs_regroup_until_all_queues_are_nearly_level(state: object, queued: list[int]) -> None:
+    desk = Desk(6, backlog=True, helpers=None, state=state)  # type: ignore[arg-type]
+    desk.report([0] * 6, [rows + 1 for rows in queued])
+    desk.event(InputEnded)
+    queues = Queues(desk, queued)
+    for _ in range(60):
+        queues.step()
+    assert sum(queues.total) == sum(queued)
+    mean = sum(queued) / 6
+    assert max(queues.total) <= 1.15 * mean + 100, queues.total
+    assert not desk.brain.pairs
+
+
+def test_queued_rows_that_moved_after_the_input_are_merged_even_if_nobody_said_so() -> None:
+    """The answer to the move can be lost, or come after the last row was processed."""
+    desk = Desk(backlog=True, state=MUTABLE)
+    desk.report([0, 0, 0], LOADED)
+    desk.event(InputEnded)
+    move = only(desk.report([900, 0, 0]), MoveBacklog)
+    merge = only(desk.event(Drained), MergeScattered)
+    assert move.target in (merge.helpers or ())
