@@ -97,7 +97,7 @@ class Miniature:
         self.routed = [0] * profile.workers
         self.received = [0] * profile.workers
         self.processed = [0] * profile.workers
-        self.foreign: Counter[int] = Counter()  # owner -> rows processed by others
+        self.diverted: Counter[int] = Counter()  # owner -> rows sent to others
         self._before = list(self.processed)
 
     # -- the brain -----------------------------------------------------------------------------------------------
@@ -126,10 +126,10 @@ class Miniature:
             self._command_ids.add(command.id)
             if isinstance(command, HandOverState):
                 assert [command.version] == [table.version for table in tables]
-                assert self.mutable
                 assert self.by_keys
             if isinstance(command, ReplicateState):
                 assert not self.mutable, "mutable state is never replicated"
+                assert not self.by_keys, "a copy alone would let the helper overtake"
             if isinstance(command, MoveBacklog):
                 assert not self.by_keys, "queued rows never move where order matters"
                 assert command.rows > 0
@@ -147,7 +147,7 @@ class Miniature:
         for owner, key, shares in rules:
             assert sum(share for _, share in shares.parts) == 1
             assert len(shares.parts) == 1 or not self.by_keys, "a key has one worker at a time"
-            if not self.mutable:
+            if not self.mutable and not self.by_keys:
                 for worker in shares.workers:
                     keys = range(owner, len(self._holder), len(self.workers)) if key is None else [key]
                     missing = [k for k in keys if not self._has_state(worker, k)]
@@ -195,6 +195,7 @@ class Miniature:
             self._positions[router, scope] += 1
         self.routed[owner] += 1
         self.received[worker] += 1
+        self.diverted[owner] += worker != owner
         self._recent[key] += 1
         self._arrive(worker, row)
 
@@ -231,32 +232,19 @@ class Miniature:
         """Process so many rows from the head of the queue, with all that they need."""
         queue = self.queues[worker]
         while rows > 0 and queue:
-            row = self._next_row(queue)
-            if row is None:
-                return
+            row = queue.popleft()
             rows -= 1
             stream = (row.router, row.key)
             self._done[stream] += 1
             self.processed[worker] += 1
-            self.foreign[row.owner] += worker != row.owner
             if self.by_keys:
                 assert row.sequence == self._done[stream], f"{row} was processed out of order"
-            if not self.mutable:
-                assert self._has_state(worker, row.key), f"{row} was processed by {worker}, which has no state for it"
-            elif self.by_keys:
+            if self.by_keys:
                 assert self._holder[row.key] == worker, f"{row} at {worker}, its state is at {self._holder[row.key]}"
+            elif not self.mutable:
+                assert self._has_state(worker, row.key), f"{row} was processed by {worker}, which has no state for it"
             elif worker != row.owner:
                 self._parts[row.owner, worker] += 1
-
-    def _next_row(self, queue: deque[Row]) -> Row | None:
-        """Immutable state by keys: there is no hand-over, so a worker itself lets a key's earlier rows go first."""
-        if not self.by_keys or self.mutable:
-            return queue.popleft()
-        for index, row in enumerate(queue):
-            if row.sequence == self._done[row.router, row.key] + 1:
-                del queue[index]
-                return row
-        return None
 
     def report(self, after: float, *, busy: bool = False) -> None:
         self.now += after
@@ -312,6 +300,7 @@ class Miniature:
             (taken if row.owner == move.owner else kept).append(row)
         queue.extend(reversed(kept))
         self.queues[move.target].extend(reversed(taken))
+        self.diverted[move.owner] += len(taken) if move.target != move.owner else 0
         self.answer(f"worker {move.target}", BacklogMoved, move.transfer, len(taken))
 
     def open_hand_overs(self) -> list[HandOver]:

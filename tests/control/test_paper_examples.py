@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from reshape.control.baselines.flow_join import FlowJoin
-from reshape.control.commands import Command, ReplicateState, SetRouting
+from reshape.control.commands import Command, HandOverState, ReplicateState, SetRouting
 from reshape.control.controller import Controller
 from reshape.control.events import Event, MetricsCollected, RoutingApplied, StateTransferred
 from reshape.control.helpers import Outlook, choose_helpers, reachable_reduction
@@ -74,15 +74,20 @@ class Cluster:
         return self.events
 
     def tell(self, event: Event) -> None:
+        handed: list[HandOverState] = []
         for command in self.brain.handle(event):
             self.commands.append(command)
             if isinstance(command, ReplicateState):
                 for helper in command.helpers:
                     self.tell(StateTransferred(self.next_id(), event.time, command.transfer, helper, 0, 0.0))
+            elif isinstance(command, HandOverState):
+                handed.append(command)
             elif isinstance(command, SetRouting):
                 self.table = command.table
                 self.dealt.clear()
                 self.tell(RoutingApplied(self.next_id(), event.time, command.table.version))
+                for moved in handed:
+                    self.tell(StateTransferred(self.next_id(), event.time, moved.transfer, moved.target, 0, 0.0))
 
 
 def incoming(table: RoutingTable, loads: dict[str, int], owners: dict[str, int]) -> dict[int, dict[str, Fraction]]:

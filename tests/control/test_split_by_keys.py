@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reshape.control.commands import CancelTransfer, Command, HandOverState, MoveBacklog, ReplicateState, SetRouting
+from reshape.control.commands import CancelTransfer, Command, HandOverState, MoveBacklog, SetRouting
 from reshape.control.events import InputEnded
 from reshape.control.routing import Shares
 from reshape.control.story import Kind
@@ -21,7 +21,7 @@ def detect(desk: Desk) -> list[Command]:
 
 
 def moved(desk: Desk) -> Desk:
-    """Mutable: key a is with worker 1."""
+    """Key a is with worker 1."""
     sent = only(detect(desk), HandOverState)
     desk.apply()
     desk.state_arrives(sent.transfer, 1)
@@ -29,15 +29,9 @@ def moved(desk: Desk) -> Desk:
     return desk
 
 
-def test_immutable_state_of_the_chosen_keys_goes_first() -> None:
-    desk = Desk(split=SBK)
-    commands = detect(desk)
-    sent = only(commands, ReplicateState)
-    assert (sent.skewed, sent.helpers, sent.keys) == (0, (1,), {"a"})
-    assert none_of(commands, SetRouting)
-    table = only(desk.state_arrives(sent.transfer, 1), SetRouting).table
-    assert table.keys == {"a": Shares.whole(1)}
-    assert table.owners == {}
+def test_immutable_state_goes_behind_markers_too_for_the_helper_must_not_overtake() -> None:
+    commands = detect(Desk(split=SBK))
+    assert [type(command) for command in commands] == [HandOverState, SetRouting]
 
 
 def test_mutable_state_moves_behind_the_markers_of_the_table_in_the_same_list() -> None:
@@ -156,29 +150,11 @@ def test_workers_stay_paired_until_mutable_state_is_back() -> None:
     assert desk.brain.pairs == {0: (1,)}, "worker 1 cannot be mitigated while it hands keys back"
 
 
-def test_a_failed_copy_keeps_earlier_keys_with_the_helper() -> None:
-    desk = Desk(split=SBK)
-    desk.state_arrives(only(detect(desk), ReplicateState).transfer, 1)
-    desk.apply()
-    sent = only(desk.report([900, 20, 80], [900, 50, 50], keys=MORE), ReplicateState)
-    assert desk.state_fails(sent.transfer, 1) == []
-    assert desk.brain.table.keys == {"a": Shares.whole(1)}
+def test_a_failed_hand_over_keeps_earlier_keys_with_the_helper() -> None:
+    desk = moved(Desk(split=SBK))
+    sent = only(desk.report([900, 20, 80], [900, 50, 50], keys=MORE), HandOverState)
+    assert only(desk.state_fails(sent.transfer, 1), SetRouting).table.keys == {"a": Shares.whole(1)}
     assert desk.brain.pairs == {0: (1,)}
-
-
-def test_immutable_keys_that_were_there_before_need_no_second_copy() -> None:
-    desk = Desk(split=SBK)
-    desk.state_arrives(only(detect(desk), ReplicateState).transfer, 1)
-    while desk.brain.pairs:
-        desk.apply()
-        desk.report([0, 0, 0], [3, 3, 3])
-        assert desk.time < 100
-    assert desk.brain.table.keys == {}
-    for _ in range(12):
-        desk.apply()
-        desk.report([500, 20, 80], LOADED, keys=KEYS)
-    copies = [command for command in desk.sent if isinstance(command, ReplicateState)]
-    assert all("a" not in (copy.keys or ()) for copy in copies[1:])
 
 
 def test_the_end_of_the_input_gives_up_what_is_under_way_and_moves_nothing() -> None:

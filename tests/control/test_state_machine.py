@@ -233,13 +233,13 @@ class BrainInAnyWeather(RuleBasedStateMachine):
         assert not body.brain.pairs, "a mitigation starts after the end"
 
     def must_act_again(self, hot: int) -> None:
-        """After a rest, a clean strong skew: rows of the hot worker must reach another one."""
+        """After a rest, a clean strong skew: rows of the hot worker must be sent to another one."""
         body = self.body
         body.answer_all()
         body.work_off()
         body.report(1e6, busy=self.busy)
         body.answer_all()
-        before = body.foreign[hot]
+        before = body.diverted[hot]
         patience = 80 + 4 * len(body.reports)
         for step in range(patience):
             for _ in range(40 // KEYS_PER_OWNER):
@@ -250,7 +250,7 @@ class BrainInAnyWeather(RuleBasedStateMachine):
                 body.process(worker, SPEED)
             body.report(1.0, busy=self.busy)
             body.answer_all()
-            if body.foreign[hot] > before:
+            if body.diverted[hot] > before:
                 note(f"acted after {step} reports")
                 return
         told = "\n".join(body.brain.story(hot)[-12:])

@@ -35,10 +35,12 @@ class ReplicateState(Command):
 
 @dataclass(frozen=True, slots=True)
 class HandOverState(Command):
-    """Move the mutable state of keys, or of whole mini-partitions, behind the markers of a routing version (§5.3).
+    """Hand keys, or whole mini-partitions, over behind the markers of a routing version (§5.3).
 
-    The table of that version follows in the same list of commands. The target holds back rows of these keys
-    until the state is there; if the hand-over fails it returns them to the source.
+    The table of that version follows in the same list of commands. The target holds back rows of these keys until the
+    source has processed all that were sent to it before, and the state is there: moved if it is mutable, copied if it
+    is not. If the hand-over fails, or is cancelled, the state ends at the source, even when it had arrived and only the
+    answer was lost; rows held back or sent under this version go to the source, ahead of those sent under the next.
     """
 
     transfer: int

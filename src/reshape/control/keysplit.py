@@ -1,17 +1,18 @@
 """Split by keys (§3.1): each key is processed by one worker at a time, so the order of its rows is kept.
 
 The chosen keys move and stay: what phase one redirects is the part that phase two keeps, and one state transfer serves
-both (§3.2). Nothing queued is moved, for that would break the order.
+both (§3.2). Keys are handed over behind markers whatever their state is: even where it is immutable and could be copied
+beforehand, the helper must not overtake the rows that still wait at the skewed worker. Nothing queued is moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reshape.control.mitigation import Mitigation, Phase, Transfer, TransferKind
+from reshape.control.mitigation import Mitigation, Phase, Transfer
 from reshape.control.observation import Observation
 from reshape.control.outbox import Outbox, names, rows
-from reshape.control.profile import OperatorProfile, StateKind
+from reshape.control.profile import OperatorProfile
 from reshape.control.routing import Key, Shares
 from reshape.control.settings import Settings
 from reshape.control.shares import KeySet, choose_keys
@@ -31,12 +32,10 @@ class SplitByKeys:
         out: Outbox,
         transfers: Transfers,
     ) -> None:
-        self._profile = profile
         self._settings = settings
         self._seen = seen
         self._out = out
         self._transfers = transfers
-        self._coming: dict[int, frozenset[Key]] = {}
         self.input_ended = False
         self.control_lag_s = 0.0
 
@@ -49,12 +48,9 @@ class SplitByKeys:
         return self._give(m)
 
     def state_ready(self, m: Mitigation) -> str | None:
-        """The helper has the state of the keys on their way; immutable state: now their rows may follow."""
-        coming = self._coming.pop(m.skewed, frozenset())
+        """A hand-over is complete."""
         if self.input_ended:
             return "the input has ended"
-        if self._profile.state is StateKind.IMMUTABLE and coming:
-            self._route(m, coming, to_helper=True)
         self._settle(m)
         return None
 
@@ -87,26 +83,17 @@ class SplitByKeys:
         return None
 
     def withdraw(self, m: Mitigation) -> bool:
-        """Return all keys to their owner. False while mutable state has to go back first, behind markers."""
-        self._coming.pop(m.skewed, None)
-        keys = m.part
-        if not keys:
+        """Return all keys to their owner; False while they are on their way."""
+        if not m.part:
             return True
-        mutable = self._profile.state is StateKind.MUTABLE
-        if mutable:
-            self._transfers.hand_over(m, m.helpers[0], keys, to_helper=False)
-        self._route(m, keys, to_helper=False)
-        return not mutable
+        self._transfers.hand_over(m, m.helpers[0], m.part, to_helper=False)
+        self._route(m, m.part, to_helper=False)
+        return False
 
     def lost(self, m: Mitigation, transfer: Transfer, helpers: Sequence[int]) -> tuple[int, ...]:
-        """A transfer failed: its keys stay where they were. The helper stays while it has keys of earlier ones."""
-        self._coming.pop(m.skewed, None)
-        if transfer.kind is TransferKind.HAND_OVER:
-            self._route(m, transfer.keys or frozenset(), to_helper=not transfer.to_helper)
-            self._out.cancel(transfer.id, "the hand-over failed")
-        elif not m.part:
-            m.helpers = ()
-            return tuple(helpers)
+        """A hand-over failed: its keys stay where they were, and the helper stays in the group."""
+        self._route(m, transfer.keys or frozenset(), to_helper=not transfer.to_helper)
+        self._out.cancel(transfer.id, "the hand-over failed")
         return ()
 
     def backlog_moved(self, m: Mitigation, moved: int) -> None:
@@ -126,7 +113,7 @@ class SplitByKeys:
         return chosen
 
     def _give(self, m: Mitigation) -> str | None:
-        """Choose keys of the skewed worker, bring their state to the helper, and send their rows after it."""
+        """Choose keys of the skewed worker and hand them over to the helper."""
         chosen = self._choose(m)
         if not chosen.keys:
             return "no set of its keys helps"
@@ -140,14 +127,8 @@ class SplitByKeys:
             f"change from {own:,.1f} and {others:,.1f} to {own - chosen.load:,.1f} and {others + chosen.load:,.1f}",
         )
         m.phase = Phase.MIGRATING
-        if self._profile.state is StateKind.MUTABLE:
-            self._transfers.hand_over(m, helper, chosen.keys, to_helper=True)
-            self._route(m, chosen.keys, to_helper=True)
-            return None
-        self._coming[m.skewed] = chosen.keys
-        if self._transfers.has_replica(m.skewed, helper, chosen.keys):
-            return self.state_ready(m)
-        self._transfers.replicate(m, (helper,), chosen.keys)
+        self._transfers.hand_over(m, helper, chosen.keys, to_helper=True)
+        self._route(m, chosen.keys, to_helper=True)
         return None
 
     def _take_back(self, m: Mitigation, surplus: float, threshold: Threshold) -> str | None:
@@ -165,11 +146,9 @@ class SplitByKeys:
             f"next iteration: {names(m.helpers)} has {rows(surplus)} rows more than worker {m.skewed}, at least "
             f"tau = {rows(threshold.tau)}; {_listed(chosen.keys, loads)} return to worker {m.skewed}",
         )
-        if self._profile.state is StateKind.MUTABLE:
-            m.phase = Phase.MIGRATING
-            self._transfers.hand_over(m, helper, chosen.keys, to_helper=False)
+        m.phase = Phase.MIGRATING
+        self._transfers.hand_over(m, helper, chosen.keys, to_helper=False)
         self._route(m, chosen.keys, to_helper=False)
-        self._settle(m)
         return None
 
     def _route(self, m: Mitigation, keys: frozenset[Key], *, to_helper: bool) -> None:
