@@ -1,5 +1,23 @@
 """Exploratory analysis on skewed data with PySpark."""
 
-from importlib.metadata import version as _version
+from __future__ import annotations
 
-__version__ = _version("reshape")
+from typing import TYPE_CHECKING, Any
+
+from reshape import _version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from reshape.flow import Flow
+
+__version__ = _version.VERSION
+
+__all__ = ["__version__", "read"]
+
+
+def read(df: DataFrame, **settings: Any) -> Flow:
+    """A flow that begins with a DataFrame. Nothing runs before an action on the flow's result."""
+    from reshape.flow import Flow
+
+    return Flow.read(df, **settings)

@@ -1,0 +1,1 @@
+"""What carries rows between workers, and decides which worker gets which row."""

@@ -1,0 +1,216 @@
+"""Arrow Flight between tasks: one listener per host, one stream per sender and input.
+
+Flight was chosen over plain sockets for its flow control, TLS and wire format. Every call carries
+the secret of its run; a call without it is refused before anything is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import socket
+import stat
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyarrow import flight
+
+from reshape.exchange.errors import ExchangeError, WireError
+from reshape.exchange.wire import Envelope, Kind, StreamName
+
+_HEADER = "authorization"
+_END = Envelope(Kind.END, 0, 0).pack()
+# What Flight raises when a stream breaks: its own errors, Arrow's, and plain OSErrors for lost connections.
+_BROKEN = (pa.ArrowException, flight.FlightError, OSError)
+# A sender that still holds its stream open when the listener closes gets this long to end it by itself.
+GRACE_S = 0.5
+# Calls end at once when their connection is cut; this only bounds the wait for a receiver that is stuck.
+SHUTDOWN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM texts. All listeners of a run share one certificate, whose name the clients expect."""
+
+    certificate: str
+    key: str = field(repr=False)
+    authority: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What it takes to talk to the tasks of a run."""
+
+    secret: str
+    tls: Tls | None = None
+
+    def __repr__(self) -> str:
+        return f"Access(secret=..., tls={'on' if self.tls else 'off'})"
+
+
+class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Refuses calls without the secret of a run that is known here."""
+
+    def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
+        self._secrets = secrets
+
+    def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> None:
+        given = headers.get(_HEADER, [""])[0].encode()
+        if not any([hmac.compare_digest(given, f"Bearer {secret}".encode()) for secret in self._secrets()]):  # noqa: C419
+            raise flight.FlightUnauthenticatedError("this run's secret is missing or wrong")
+
+
+class _Bearer(flight.ClientMiddlewareFactory):  # type: ignore[misc]
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    def start_call(self, info: Any) -> flight.ClientMiddleware:
+        return _BearerHeader(self._secret)
+
+
+class _BearerHeader(flight.ClientMiddleware):  # type: ignore[misc]
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    def sending_headers(self) -> dict[str, str]:
+        return {_HEADER: f"Bearer {self._secret}"}
+
+
+class Receiver(Protocol):
+    """Takes the messages of one stream in order; may block, which makes the sender wait."""
+
+    def accept(self, batch: pa.RecordBatch, envelope: Envelope) -> None: ...
+
+    def close(self) -> None:
+        """The sender has closed the stream after its last message. Not called for a stream that broke off."""
+
+
+class Listener(flight.FlightServerBase):  # type: ignore[misc]
+    """Listens on one address for streams of rows and for control actions."""
+
+    def __init__(
+        self,
+        address: str,
+        secrets: Callable[[], Iterable[str]],
+        tls: Tls | None = None,
+        open_stream: Callable[[StreamName, pa.Schema], Receiver] | None = None,
+        actions: Mapping[str, Callable[[bytes], bytes]] | None = None,
+    ) -> None:
+        scheme = "grpc+tls" if tls else "grpc"
+        certificates = [(tls.certificate.encode(), tls.key.encode())] if tls else None
+        self._open_stream = open_stream
+        self._actions = dict(actions or {})
+        self._scheme = scheme
+        self._address = address
+        super().__init__(f"{scheme}://{address}:0", tls_certificates=certificates, middleware={"gate": _Gate(secrets)})
+
+    @property
+    def location(self) -> str:
+        return f"{self._scheme}://{self._address}:{self.port}"
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        if self._open_stream is None:
+            raise flight.FlightServerError("no streams are taken here")
+        receiver = self._open_stream(StreamName.unpack(descriptor.command), reader.schema)
+        while True:
+            try:
+                chunk = reader.read_chunk()
+            except StopIteration:  # the sender was killed or gave up: a good end has a message of its own
+                return
+            if chunk.app_metadata is None:
+                raise WireError("a message came without an envelope")
+            envelope = Envelope.unpack(chunk.app_metadata.to_pybytes())
+            if envelope.kind == Kind.END:
+                receiver.close()
+                return
+            rows = -1 if chunk.data is None else chunk.data.num_rows
+            if rows != envelope.rows:
+                raise WireError(f"an envelope for {envelope.rows} rows came with {max(rows, 0)} rows")
+            receiver.accept(chunk.data, envelope)
+
+    def do_action(self, context: Any, action: Any) -> list[bytes]:
+        handler = self._actions.get(action.type)
+        if handler is None:
+            raise flight.FlightServerError(f"unknown action {action.type!r}")
+        return [handler(action.body.to_pybytes())]
+
+    def shutdown(self) -> None:
+        """Stop listening and end all calls. Flight itself waits for ever for a sender that keeps its stream open."""
+        ending = threading.Thread(target=super().shutdown, name="reshape-shutdown", daemon=True)
+        port = self.port
+        ending.start()
+        ending.join(GRACE_S)
+        if ending.is_alive():
+            _cut_connections(port)
+            ending.join(SHUTDOWN_S)
+        if ending.is_alive():
+            warnings.warn(
+                f"a call to {self.location} has not ended {SHUTDOWN_S:.0f} s after its connection was cut",
+                ResourceWarning,
+                stacklevel=2,
+            )
+
+
+def _cut_connections(port: int) -> None:
+    """Cut the connections that this process has accepted on a port; Flight has no call for that."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISSOCK(os.stat(f"/proc/self/fd/{name}").st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as connection:
+                if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.getsockname()[1] == port:
+                    connection.getpeername()  # raises for the listening socket
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+def connect(location: str, access: Access) -> flight.FlightClient:
+    options: dict[str, Any] = {"middleware": [_Bearer(access.secret)]}
+    if access.tls:
+        options |= {"tls_root_certs": access.tls.authority.encode(), "override_hostname": access.tls.name}
+    return flight.connect(location, **options)
+
+
+def call(client: flight.FlightClient, action: str, body: bytes, timeout_s: float) -> bytes:
+    """One control action and its answer."""
+    options = flight.FlightCallOptions(timeout=timeout_s)
+    results = list(client.do_action(flight.Action(action, body), options))
+    return bytes(results[0].body.to_pybytes()) if results else b""
+
+
+class Outlet:
+    """The sending end of one stream. ``close`` returns when the receiver has taken the last message."""
+
+    def __init__(self, client: flight.FlightClient, name: StreamName, schema: pa.Schema) -> None:
+        self._name = name
+        try:
+            descriptor = flight.FlightDescriptor.for_command(name.pack())
+            self._writer, self._reader = client.do_put(descriptor, schema)
+        except _BROKEN as error:
+            raise ExchangeError(
+                f"router {name.router} cannot open a stream to operator {name.operator}: {error}"
+            ) from error
+
+    def send(self, batch: pa.RecordBatch, envelope: Envelope) -> None:
+        try:
+            self._writer.write_with_metadata(batch, envelope.pack())
+        except _BROKEN as error:
+            raise self._broken(error) from error
+
+    def close(self) -> None:
+        try:
+            with contextlib.suppress(*_BROKEN):  # closing tells the cause, writing only that there is one
+                self._writer.write_metadata(_END)
+            self._writer.close()
+        except _BROKEN as error:
+            raise self._broken(error) from error
+
+    def _broken(self, error: Exception) -> ExchangeError:
+        return ExchangeError(
+            f"the stream from router {self._name.router} to operator {self._name.operator} broke: {error}"
+        )

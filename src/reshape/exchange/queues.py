@@ -1,0 +1,246 @@
+"""Queues of waiting rows, one per worker, within one memory budget per host.
+
+Beyond the budget the newest rows of the longest queue go to disk; without a disk to use, senders wait. Rows that a host
+sends to itself are always taken: the thread that would wait is the one that has to drain the queue.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from reshape.exchange.errors import BackPressureTimeout, ExchangeError
+from reshape.exchange.spill import Segment, SpillSpace
+
+# What an item takes beside its values, measured: many small items would otherwise take several times the budget.
+ITEM_BYTES = 256
+COLUMN_BYTES = 512
+
+
+@dataclass(slots=True)
+class Item:
+    """Rows of one owner's partition that wait for a worker. ``batch`` is None while they are on disk."""
+
+    port: int
+    owner: int
+    rows: int
+    bytes: int
+    combined: bool
+    batch: pa.RecordBatch | None
+    segment: Segment | None = None
+    serial: int = 0  # grows from the head of a port to its tail
+
+
+class WorkerQueue:
+    """First in, first out per port. Used by :class:`HostQueues` under its lock."""
+
+    def __init__(self, ports: int) -> None:
+        self.items: list[deque[Item]] = [deque() for _ in range(ports)]
+        self.memory = 0
+        self.rows = [0] * ports
+        self._resident: list[deque[Item]] = [deque() for _ in range(ports)]  # those of the items that are in memory
+        self._segments: list[Segment | None] = [None] * ports
+        self._last_written = [-1] * ports  # the serial number of the last item on disk
+        self._serial = 0
+
+    def append(self, item: Item) -> None:
+        self._serial += 1
+        item.serial = self._serial
+        self.items[item.port].append(item)
+        self._resident[item.port].append(item)
+        self.memory += item.bytes
+        self.rows[item.port] += item.rows
+
+    def append_left(self, item: Item) -> None:
+        self.items[item.port].appendleft(item)
+        self._resident[item.port].appendleft(item)
+        self.memory += item.bytes
+        self.rows[item.port] += item.rows
+
+    def pop_left(self, port: int) -> Item:
+        item = self.items[port][0]
+        if item.batch is None:
+            assert item.segment is not None
+            item.batch = item.segment.read()
+        else:
+            self._resident[port].popleft()
+            self.memory -= item.bytes
+        self.items[port].popleft()
+        self.rows[port] -= item.rows
+        return item
+
+    def spill_newest(self, space: SpillSpace, wanted: int) -> None:
+        """Set so many bytes of memory free, if there are as many. A join's probe side, port 1, is needed last."""
+        enough = self.memory - wanted
+        for port in reversed(range(len(self.items))):
+            if self.memory > enough and self._resident[port]:
+                self._spill_port(space, port, self.memory - enough)
+
+    def _spill_port(self, space: SpillSpace, port: int, wanted: int) -> None:
+        resident, last = self._resident[port], self._last_written[port]
+        older = resident[-1].serial <= last
+        if older:
+            # Rows behind these are on disk, so they need a file of their own; half of them at once, or files are many.
+            wanted = max(wanted, sum(item.bytes for item in resident) // 2)
+        newest: list[Item] = []
+        while resident and wanted > 0 and (older or resident[-1].serial > last):
+            newest.append(resident.pop())
+            wanted -= newest[-1].bytes
+        segment = None if older else self._segments[port]
+        try:
+            while newest:
+                segment = self._write(space, segment, newest[-1])
+                newest.pop()
+                if not older:
+                    self._segments[port] = segment
+            if older and segment is not None:
+                segment.finish()
+        except ExchangeError:
+            resident.extend(reversed(newest))
+            if not older:
+                self._segments[port] = None
+            raise
+
+    def _write(self, space: SpillSpace, segment: Segment | None, item: Item) -> Segment:
+        assert item.batch is not None
+        if segment is None or not segment.open_for_writing or segment.schema != item.batch.schema:
+            if segment is not None:
+                segment.finish()
+            segment = Segment(space, item.batch.schema)
+        segment.write(item.batch)
+        self._last_written[item.port] = max(self._last_written[item.port], item.serial)
+        item.batch, item.segment = None, segment
+        self.memory -= item.bytes
+        return segment
+
+
+class HostQueues:
+    """All queues of one host. Senders put, the host's loop takes; both may be any thread."""
+
+    def __init__(
+        self, ports: Sequence[int], budget_bytes: int, space: SpillSpace | None, wait_limit_s: float = 600.0
+    ) -> None:
+        self._queues = [WorkerQueue(count) for count in ports]
+        self._budget = budget_bytes
+        self._space = space
+        self._wait_limit_s = wait_limit_s
+        self._changed = threading.Condition()
+        self._memory = 0
+        self._failure: BaseException | None = None
+        self._taken = 0
+        self._news = False
+        self.most_memory = 0
+
+    def put(
+        self,
+        worker: int,
+        port: int,
+        owner: int,
+        batch: pa.RecordBatch,
+        *,
+        combined: bool = False,
+        may_wait: bool = True,
+    ) -> None:
+        size = batch.nbytes
+        if batch.get_total_buffer_size() > size + size // 4:
+            # A slice keeps the whole message in memory, also when the rows for all other workers are gone.
+            batch = pa.concat_batches([batch])
+        size += _overhead(batch)
+        with self._changed:
+            queue = self._queues[worker]
+            self._make_room(size, queue.items[port], may_wait)
+            queue.append(Item(port, owner, batch.num_rows, size, combined, batch))
+            self._count(size)
+            self._tell()
+
+    def _make_room(self, size: int, items: deque[Item], may_wait: bool) -> None:
+        self._check()
+        if self._space is not None:
+            while self._memory + size > self._budget and self._memory > 0:
+                longest = max(self._queues, key=lambda queue: queue.memory)
+                before = longest.memory
+                try:
+                    longest.spill_newest(self._space, self._memory + size - self._budget)
+                finally:
+                    self._memory -= before - longest.memory
+            return
+        while may_wait and items and self._memory + size > self._budget:
+            # A port without rows takes some at once: all else may wait for them, as a join's probe side for its build
+            # side, and then nothing would ever make room.
+            taken = self._taken
+            if not self._changed.wait_for(
+                lambda: self._failure is not None or self._taken != taken,  # noqa: B023
+                self._wait_limit_s,
+            ):
+                raise BackPressureTimeout(
+                    f"queues of {self._memory:,} bytes (the budget is {self._budget:,}) were full and nothing was "
+                    f"taken from them for {self._wait_limit_s:g} s; raise spark.reshape.queue.memory, allow spilling, "
+                    f"or look at the worker that does not advance"
+                )
+            self._check()
+
+    def take(self, worker: int, port: int) -> Item | None:
+        """The next item of a port, its rows in memory again."""
+        with self._changed:
+            queue = self._queues[worker]
+            if not queue.items[port]:
+                return None
+            before = queue.memory
+            item = queue.pop_left(port)
+            self._memory -= before - queue.memory
+            self._taken += 1
+            self._changed.notify_all()
+            return item
+
+    def put_back(self, worker: int, item: Item, rest: pa.RecordBatch) -> None:
+        """Return the rows of an item that were not processed to the head of its queue."""
+        size = rest.nbytes + _overhead(rest)
+        with self._changed:
+            self._queues[worker].append_left(replace(item, rows=rest.num_rows, bytes=size, batch=rest, segment=None))
+            self._count(size)
+            self._tell()
+
+    def waiting(self, worker: int) -> list[int]:
+        """Rows that wait, per port."""
+        with self._changed:
+            return list(self._queues[worker].rows)
+
+    def wait_for_rows(self, timeout_s: float) -> None:
+        """Return when rows have come or somebody has called ``wake`` since this last returned, or after the time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._news, timeout_s)
+            self._news = False
+
+    def wake(self) -> None:
+        with self._changed:
+            self._tell()
+
+    def fail(self, error: BaseException) -> None:
+        """Let everybody who waits go, with this error."""
+        with self._changed:
+            self._failure = self._failure or error
+            self._tell()
+
+    @property
+    def memory(self) -> int:
+        return self._memory
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise ExchangeError(f"this host has failed: {self._failure}") from self._failure
+
+    def _count(self, size: int) -> None:
+        self._memory += size
+        self.most_memory = max(self.most_memory, self._memory)
+
+    def _tell(self) -> None:
+        self._news = True
+        self._changed.notify_all()
+
+
+def _overhead(batch: pa.RecordBatch) -> int:
+    return ITEM_BYTES + COLUMN_BYTES * len(batch.schema)

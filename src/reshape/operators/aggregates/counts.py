@@ -1,0 +1,72 @@
+"""count(*), count(column) and count(distinct columns)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reshape.exchange.hashing import validity
+from reshape.operators.aggregates.base import OPERATOR, AggregateLogic, Groups
+from reshape.operators.aggregates.lists import flattened, lists_of
+from reshape.operators.keys import KeyColumns, check_keys, normalised
+
+
+class CountLogic(AggregateLogic):
+    """Rows, or with a column its values that are not null."""
+
+    state_types = (pa.int64(),)
+    output_type = pa.int64()
+
+    def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        valid = validity(columns[0]) if columns else None
+        return [pa.array(groups.sizes if valid is None else groups.only(valid).sizes)]
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        # Exact: counts of rows stay far below 2**53.
+        return [pa.array(groups.sums(states[0].to_numpy().astype(np.float64)).astype(np.int64))]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        return states[0]
+
+
+class CountDistinctLogic(AggregateLogic):
+    """Keeps the different values of each group."""
+
+    algebraic: ClassVar[bool] = False
+    output_type = pa.int64()
+
+    def __init__(self, fields: Sequence[pa.Field]) -> None:
+        check_keys(f"{OPERATOR}: count distinct", pa.schema(fields), range(len(fields)))
+        kinds = [pa.field(str(i), field.type) for i, field in enumerate(fields)]
+        self._value_type = fields[0].type if len(fields) == 1 else pa.struct(kinds)
+        self.state_types = (pa.large_list(self._value_type),)
+
+    def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        keep = None
+        for column in columns:
+            valid = validity(column)
+            if valid is not None:
+                keep = valid if keep is None else keep & valid
+        if keep is not None:
+            columns, groups = [column.filter(pa.array(keep)) for column in columns], groups.only(keep)
+        columns = [normalised(column) for column in columns]
+        values = (
+            columns[0]
+            if len(columns) == 1
+            else pa.StructArray.from_arrays(columns, fields=[self._value_type.field(i) for i in range(len(columns))])
+        )
+        return [self._distinct(values, groups)]
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        return [self._distinct(*flattened(states[0], groups))]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        return pc.list_value_length(states[0]).cast(pa.int64())
+
+    def _distinct(self, values: pa.Array, groups: Groups) -> pa.Array:
+        _, first = KeyColumns([pa.array(groups.codes), values], len(values)).codes()
+        return lists_of(values.take(pa.array(first)), groups.only(first), self._value_type)

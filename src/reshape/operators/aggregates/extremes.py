@@ -1,0 +1,87 @@
+"""min, max and first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from reshape.exchange.hashing import fixed_words, validity
+from reshape.operators.aggregates.base import AggregateLogic, Groups, present, unsupported
+
+_ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+class ExtremeLogic(AggregateLogic):
+    """min or max."""
+
+    def __init__(self, field: pa.Field, which: str) -> None:
+        kind = field.type
+        if pat.is_nested(kind) or pat.is_interval(kind):
+            raise unsupported(which, field)
+        self._which = which
+        self._kind = kind
+        self.state_types = (kind,)
+        self.output_type = kind
+
+    def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        array = columns[0]
+        if pat.is_null(self._kind):
+            return [pa.nulls(groups.count)]
+        if not pat.is_floating(self._kind):
+            return [self._extremes(array, groups)]
+        values, groups = present(array, groups)
+        words = fixed_words(values)
+        assert words is not None
+        best = self._extremes(pa.array(_ordered(words[0].view(np.int64))), groups)
+        absent = validity(best)
+        floats = _ordered(best.fill_null(0).to_numpy()).view(np.float64)
+        return [pa.array(floats, mask=None if absent is None else ~absent).cast(self._kind)]
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        return self.update(states, groups)
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        return states[0]
+
+    def _extremes(self, array: pa.Array, groups: Groups) -> pa.Array:
+        table = pa.table({"group": pa.array(groups.codes), "value": array})
+        found = table.group_by("group", use_threads=False).aggregate([("value", self._which)])
+        places = np.full(groups.count, -1, dtype=np.int64)
+        places[found["group"].to_numpy()] = np.arange(len(found))
+        best = found[f"value_{self._which}"].combine_chunks()
+        return best.take(pa.array(places, mask=places < 0)).cast(array.type)
+
+
+class FirstLogic(AggregateLogic):
+    """The first value met, or the first that is not null."""
+
+    def __init__(self, field: pa.Field, ignore_nulls: bool) -> None:
+        self._ignore_nulls = ignore_nulls
+        self.state_types = (field.type, pa.bool_())
+        self.output_type = field.type
+
+    def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        array = columns[0]
+        if self._ignore_nulls:
+            array, groups = present(array, groups)
+        return self._first(array, groups)
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        met = states[1].to_numpy(zero_copy_only=False)
+        return self._first(states[0].filter(states[1]), groups.only(met))
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        return states[0]
+
+    @staticmethod
+    def _first(array: pa.Array, groups: Groups) -> list[pa.Array]:
+        rows = groups.first_rows()
+        return [array.take(pa.array(rows, mask=rows < 0)), pa.array(rows >= 0)]
+
+
+def _ordered(bits: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Doubles as integers of the same order, NaN the greatest; its own inverse."""
+    return bits ^ ((bits >> 63) & _ALL_BUT_SIGN)

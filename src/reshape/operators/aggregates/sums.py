@@ -1,0 +1,158 @@
+"""sum and mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from reshape.exchange.hashing import fixed_words, validity
+from reshape.operators.aggregates.base import (
+    OPERATOR,
+    AggregateLogic,
+    Groups,
+    as_doubles,
+    nullable,
+    present,
+    unsupported,
+)
+from reshape.operators.aggregates.wide_integers import decimals, grouped_sums
+from reshape.operators.errors import OutOfRange
+
+_MOST_DIGITS = 38  # of a Spark decimal
+
+# More than any sum of 38-digit decimals has, so that a mean is rounded once, where Spark rounds it.
+_EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
+
+
+def sum_logic(field: pa.Field) -> AggregateLogic:
+    """sum(column)."""
+    if pat.is_floating(field.type):
+        return SumOfDoubles()
+    if pat.is_integer(field.type) or pat.is_decimal(field.type):
+        return SumOfIntegers(field)
+    if pat.is_null(field.type):
+        return SumOfDoubles()
+    raise unsupported("sum", field)
+
+
+def mean_logic(field: pa.Field) -> AggregateLogic:
+    """avg(column)."""
+    if pat.is_decimal(field.type):
+        return MeanOfDecimals(field)
+    if pat.is_integer(field.type) or pat.is_floating(field.type) or pat.is_null(field.type):
+        return MeanOfDoubles()
+    raise unsupported("mean", field)
+
+
+class SumOfDoubles(AggregateLogic):
+    """Floats of any width; null without values."""
+
+    state_types = (pa.float64(),)
+    output_type = pa.float64()
+
+    def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        values, groups = present(columns[0], groups)
+        return [nullable(groups.sums(as_doubles(values)), groups.sizes == 0, pa.float64())]
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        return self.update(states, groups)
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        return states[0]
+
+
+class SumOfIntegers(AggregateLogic):
+    """Integers and decimals: exact in a wider state, so that only a result that does not fit is an error."""
+
+    def __init__(self, field: pa.Field) -> None:
+        self._column = field.name
+        kind = field.type
+        if pat.is_decimal(kind):
+            self.output_type = pa.decimal128(min(_MOST_DIGITS, kind.precision + 10), kind.scale)
+            self.state_types = (pa.decimal256(76, kind.scale),)
+            self._words = 4
+        else:
+            self.output_type = pa.int64()
+            self.state_types = (pa.decimal128(_MOST_DIGITS, 0),)
+            self._words = 2
+
+    def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        values, groups = present(columns[0], groups)
+        words = fixed_words(values)
+        assert words is not None
+        return [
+            decimals(grouped_sums(words, groups, self._words)[: self._words], self.state_types[0], groups.sizes == 0)
+        ]
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        return self.update(states, groups)
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        sums = states[0]
+        if pat.is_decimal(self.output_type):
+            try:
+                return sums.cast(self.output_type)
+            except pa.ArrowInvalid:
+                raise OutOfRange(OPERATOR, "sum", self._column, str(self.output_type)) from None
+        words = fixed_words(sums)
+        assert words is not None
+        low, high = (word.view(np.int64) for word in words)
+        valid = validity(sums)
+        fits = high == low >> 63
+        if not (fits if valid is None else fits | ~valid).all():
+            raise OutOfRange(OPERATOR, "sum", self._column, "bigint")
+        return pa.array(low, mask=None if valid is None else ~valid)
+
+
+class MeanOfDoubles(AggregateLogic):
+    """Adds doubles, as Spark does also for integers."""
+
+    state_types = (pa.float64(), pa.int64())
+    output_type = pa.float64()
+
+    def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        values, groups = present(columns[0], groups)
+        return [pa.array(groups.sums(as_doubles(values))), pa.array(groups.sizes)]
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        sums, counts = (groups.sums(as_doubles(state)) for state in states)
+        return [pa.array(sums), pa.array(counts.astype(np.int64))]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        sums, counts = states[0].to_numpy(), states[1].to_numpy()
+        return nullable(sums / np.maximum(counts, 1), counts == 0, pa.float64())
+
+
+class MeanOfDecimals(AggregateLogic):
+    """Exact sum over count, rounded half up to four digits more."""
+
+    def __init__(self, field: pa.Field) -> None:
+        self._sum = SumOfIntegers(field)
+        self._column = field.name
+        kind = field.type
+        self.state_types = (*self._sum.state_types, pa.int64())
+        self.output_type = pa.decimal128(min(_MOST_DIGITS, kind.precision + 4), min(_MOST_DIGITS, kind.scale + 4))
+
+    def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        return [*self._sum.update(columns, groups), pa.array(present(columns[0], groups)[1].sizes)]
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        counts = groups.sums(as_doubles(states[1])).astype(np.int64)
+        return [*self._sum.merge(states[:1], groups), pa.array(counts)]
+
+    def finish(self, states: Sequence[pa.Array]) -> pa.Array:
+        # Spark holds the sum as the type of sum(column) and fails where that overflows.
+        sums = self._sum.finish(states[:1])
+        unit = Decimal(1).scaleb(-self.output_type.scale)
+        means = [
+            None if total is None else _EXACT.quantize(_EXACT.divide(total, Decimal(count)), unit)
+            for total, count in zip(sums.to_pylist(), states[1].to_pylist(), strict=True)
+        ]
+        try:
+            return pa.array(means, type=self.output_type)
+        except pa.ArrowInvalid:
+            raise OutOfRange(OPERATOR, "mean", self._column, str(self.output_type)) from None

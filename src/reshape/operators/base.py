@@ -1,0 +1,150 @@
+"""What an operator is to the runtime: batches in, batches out, and keyed state that can be split and merged (§5.1).
+
+One object is the keyed state of ONE partition at one worker. A helper that works for a skewed worker holds a second
+object for that owner, so the states of two owners never mix.
+
+- At the owner, and at a helper that was handed over whole keys (split by keys), an object ends with `finish()`.
+- At a helper that shares an owner's keys (split by records) the object is made with ``scattered=True``. It keeps back
+  what only the owner can decide, ends with `export_scattered()`, and the owner merges that before its own `finish()`.
+
+State travels as Arrow record batches only. What an `add` changes is changed when it returns; the batches it returns
+are made while they are read, so that one row with a million matches needs the memory of one output batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from reshape.exchange.hashing import U64, Mask, mini_partitions
+from reshape.operators.errors import PortError, StateMismatch
+
+# Large enough that the cost of a batch is that of its rows, small enough for a cache and a prompt control message.
+OUTPUT_ROWS = 65_536
+
+
+class Mutability(Enum):
+    """Whether the rows of a port change the state that they meet (Table 1)."""
+
+    IMMUTABLE = "immutable"
+    MUTABLE = "mutable"
+
+
+class KeySet(Protocol):
+    """Some of the keys of a partition, named by their hashes."""
+
+    def holds(self, hashes: U64) -> Mask:
+        """Which of the hashes belong to the set."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HashedKeys:
+    """Keys one by one."""
+
+    hashes: frozenset[int]
+
+    def holds(self, hashes: U64) -> Mask:
+        return np.isin(hashes, np.fromiter(self.hashes, dtype=np.uint64, count=len(self.hashes)))
+
+
+@dataclass(frozen=True, slots=True)
+class MiniPartitions:
+    """All keys of some of the `count` mini-partitions."""
+
+    ids: frozenset[int]
+    count: int
+
+    def holds(self, hashes: U64) -> Mask:
+        return np.isin(mini_partitions(hashes, self.count), np.fromiter(self.ids, dtype=np.int64, count=len(self.ids)))
+
+
+class Operator(ABC):
+    """The state and the work of one operator for one partition."""
+
+    name: ClassVar[str]
+    ports: ClassVar[int] = 1
+
+    def __init__(self, output_schema: pa.Schema, *, scattered: bool, output_rows: int) -> None:
+        self.output_schema = output_schema
+        self.scattered = scattered
+        self.output_rows = output_rows
+        self._ended = [False] * self.ports
+
+    @abstractmethod
+    def add(self, port: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes a batch in; gives what can already be said for good. The result must be read to its end."""
+
+    def end_port(self, port: int) -> Iterator[pa.RecordBatch]:
+        """No more rows come through this port."""
+        self._check_open(port)
+        self._ended[port] = True
+        return iter(())
+
+    @abstractmethod
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The rest of the output, once all ports have ended and all scattered parts have been merged."""
+
+    @abstractmethod
+    def mutability(self, port: int) -> Mutability:
+        """Whether rows of this port change the state (Table 1)."""
+
+    @property
+    @abstractmethod
+    def state_rows(self) -> int:
+        """Rows (groups, for a group-by) that the state holds."""
+
+    @property
+    @abstractmethod
+    def state_bytes(self) -> int:
+        """Memory that the state holds, about."""
+
+    @abstractmethod
+    def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
+        """The state of these keys (None: of all): a copy to replicate, or, with `remove`, the state itself."""
+
+    @abstractmethod
+    def merge_state(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Takes in exported state. Parts may come in any order and meet state that is already there."""
+
+    def export_scattered(self) -> Iterator[pa.RecordBatch]:
+        """All that this object adds to its owner's state; leaves the object empty."""
+        return self.export_state(None, remove=True)
+
+    def snapshot(self) -> Iterator[pa.RecordBatch]:
+        """A copy of all state, for a checkpoint: merged into a new object it makes it the same as this one."""
+        return self.export_state(None, remove=False)
+
+    @abstractmethod
+    def preview(self, limit: int) -> pa.RecordBatch | None:
+        """Up to `limit` rows of the output as it stands, for people to look at; None when there is nothing."""
+
+    def _check_open(self, port: int) -> None:
+        if not 0 <= port < self.ports:
+            raise PortError(self.name, port, f"does not exist; there are {self.ports}")
+        if self._ended[port]:
+            raise PortError(self.name, port, "has ended")
+
+    def _check_finish(self) -> None:
+        for port, ended in enumerate(self._ended):
+            if not ended:
+                raise PortError(self.name, port, "has not ended, so the operator cannot finish")
+        if self.scattered:
+            raise PortError(self.name, 0, "holds a scattered part, which is merged at its owner, not finished here")
+
+    def _check_schema(self, batch: pa.RecordBatch, wanted: pa.Schema) -> None:
+        """State of another operator must not be taken for ours; names and types decide, nullability does not."""
+        if batch.schema.names != wanted.names or batch.schema.types != wanted.types:
+            raise StateMismatch(self.name, str(batch.schema), str(wanted))
+
+
+def bounded(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """The batch in slices of at most so many rows; nothing when it is empty."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

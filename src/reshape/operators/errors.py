@@ -1,0 +1,106 @@
+"""What operators say when they cannot go on. All are picklable: they travel from a task to the driver."""
+
+from __future__ import annotations
+
+from reshape.errors import ReshapeError
+from reshape.exchange.hashing import UnsupportedKeyType
+
+__all__ = [
+    "KeyTypesDiffer",
+    "OperatorError",
+    "OutOfRange",
+    "PortError",
+    "StateMismatch",
+    "UnsupportedAggregate",
+    "UnsupportedKeyType",
+    "UserAggregateFailed",
+]
+
+
+class OperatorError(ReshapeError):
+    """Base of the errors of operators; all name the operator."""
+
+    def __init__(self, operator: str, *details: object) -> None:
+        super().__init__(operator, *details)
+        self.operator = operator
+
+
+class PortError(OperatorError):
+    """A port was used that the operator does not have, or at a time when it is not open."""
+
+    def __init__(self, operator: str, port: int, reason: str) -> None:
+        super().__init__(operator, port, reason)
+        self.port = port
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.operator}: port {self.port} {self.reason}"
+
+
+class KeyTypesDiffer(OperatorError):
+    """Two key columns that are compared have different types; the planner should have cast them."""
+
+    def __init__(self, operator: str, left: str, left_type: str, right: str, right_type: str) -> None:
+        super().__init__(operator, left, left_type, right, right_type)
+        self.left, self.left_type = left, left_type
+        self.right, self.right_type = right, right_type
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operator}: key {self.left!r} is {self.left_type} but {self.right!r} is {self.right_type}; "
+            "cast one of them"
+        )
+
+
+class UnsupportedAggregate(OperatorError):
+    """An aggregate has no meaning for a column of this type, or none that is built."""
+
+    def __init__(self, operator: str, aggregate: str, column: str, type_name: str) -> None:
+        super().__init__(operator, aggregate, column, type_name)
+        self.aggregate = aggregate
+        self.column = column
+        self.type_name = type_name
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.aggregate} of column {self.column!r} of type {self.type_name} is not supported"
+
+
+class OutOfRange(OperatorError):
+    """A sum or mean does not fit its type. Spark raises too unless spark.sql.ansi.enabled is false."""
+
+    def __init__(self, operator: str, aggregate: str, column: str, type_name: str) -> None:
+        super().__init__(operator, aggregate, column, type_name)
+        self.aggregate = aggregate
+        self.column = column
+        self.type_name = type_name
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operator}: {self.aggregate} of column {self.column!r} does not fit {self.type_name}; "
+            "cast the column to a wider decimal or to double"
+        )
+
+
+class StateMismatch(OperatorError):
+    """State came that does not fit: of another operator, another schema, or naming rows that never came."""
+
+    def __init__(self, operator: str, got: str, wanted: str) -> None:
+        super().__init__(operator, got, wanted)
+        self.got = got
+        self.wanted = wanted
+
+    def __str__(self) -> str:
+        return f"{self.operator}: cannot merge state, got {self.got}, wanted {self.wanted}"
+
+
+class UserAggregateFailed(OperatorError):
+    """A method of a user-defined aggregate raised; the cause says what."""
+
+    def __init__(self, operator: str, aggregate: str, method: str, cause: str) -> None:
+        super().__init__(operator, aggregate, method, cause)
+        self.aggregate = aggregate
+        self.method = method
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.method}() of user-defined aggregate {self.aggregate!r} failed: {self.cause}"

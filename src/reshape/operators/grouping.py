@@ -1,0 +1,109 @@
+"""The arithmetic of a group-by, without any state: rows to partial rows, partial rows to fewer, and those to a result.
+
+A partial row has the key of a group (as Spark shows it: 0.0 for -0.0) and the partial state of each aggregate. Routers
+may send partial rows in place of rows, and helpers send them to owners; both look the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from reshape.operators.aggregates import OPERATOR, Groups, columns_of, logic_of
+from reshape.operators.columns import as_array, concatenated, record_batch
+from reshape.operators.keys import KeyColumns, check_keys, normalised
+from reshape.plan.aggregates import Aggregate
+
+
+class Grouping:
+    """The kernels of one group-by."""
+
+    def __init__(self, input_schema: pa.Schema, keys: Sequence[int], aggregates: Sequence[Aggregate]) -> None:
+        check_keys(OPERATOR, input_schema, keys)
+        self._input_schema = input_schema
+        self._keys = tuple(keys)
+        schema = pa.schema([field.with_type(_decoded(field.type)) for field in input_schema])
+        self._columns = [columns_of(aggregate) for aggregate in aggregates]
+        self._logics = [logic_of(aggregate, schema) for aggregate in aggregates]
+        key_fields = [schema.field(key) for key in keys]
+        self.key_count = len(key_fields)
+        # Names that no user has, so that partial rows are told from rows by their schema.
+        self.partial_schema = pa.schema(
+            [pa.field(f"__key{i}", field.type) for i, field in enumerate(key_fields)]
+            + [
+                pa.field(f"__aggregate{i}_{j}", kind)
+                for i, logic in enumerate(self._logics)
+                for j, kind in enumerate(logic.state_types)
+            ]
+        )
+        self.output_schema = pa.schema(
+            key_fields
+            + [
+                pa.field(aggregate.name, logic.output_type)
+                for aggregate, logic in zip(aggregates, self._logics, strict=True)
+            ]
+        )
+        ends = np.cumsum([len(logic.state_types) for logic in self._logics]) + self.key_count
+        self._states = [
+            slice(int(end) - len(logic.state_types), int(end)) for end, logic in zip(ends, self._logics, strict=True)
+        ]
+
+    @property
+    def algebraic(self) -> bool:
+        """Whether partial rows are small, so that combining rows before sending them can be a win."""
+        return all(logic.algebraic for logic in self._logics)
+
+    def is_partial(self, batch: pa.RecordBatch) -> bool:
+        """Whether these are partial rows rather than rows."""
+        return bool(batch.schema.names == self.partial_schema.names)
+
+    def combine(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows to partial rows, one for each group among them."""
+        keys = [normalised(_plain(batch.column(key))) for key in self._keys]
+        codes, first = KeyColumns(keys, batch.num_rows).codes()
+        return self._partial(batch, Groups(codes, len(first)), [key.take(pa.array(first)) for key in keys])
+
+    def empty_group(self) -> pa.RecordBatch:
+        """The partial row of a global aggregate over nothing."""
+        nothing = pa.RecordBatch.from_pylist([], schema=self._input_schema)
+        return self._partial(nothing, Groups(np.zeros(0, dtype=np.int64), 1), [])
+
+    def merge(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Partial rows to partial rows, one for each group."""
+        if len(batches) == 1:
+            return batches[0]
+        rows = sum(batch.num_rows for batch in batches)
+        columns = [
+            as_array(concatenated([batch.column(i) for batch in batches], field.type))
+            for i, field in enumerate(self.partial_schema)
+        ]
+        codes, first = KeyColumns(columns[: self.key_count], rows).codes()
+        groups = Groups(codes, len(first))
+        merged = [column.take(pa.array(first)) for column in columns[: self.key_count]]
+        for logic, states in zip(self._logics, self._states, strict=True):
+            merged += logic.merge(columns[states], groups)
+        return record_batch(self.partial_schema, merged, groups.count)
+
+    def finish(self, partial: pa.RecordBatch) -> pa.RecordBatch:
+        """Partial rows, one for each group, to the result."""
+        columns = partial.columns[: self.key_count]
+        for logic, states in zip(self._logics, self._states, strict=True):
+            columns.append(logic.finish(partial.columns[states]))
+        return record_batch(self.output_schema, columns, partial.num_rows)
+
+    def _partial(self, batch: pa.RecordBatch, groups: Groups, keys: list[pa.Array]) -> pa.RecordBatch:
+        columns = keys
+        for logic, numbers in zip(self._logics, self._columns, strict=True):
+            columns += logic.update([_plain(batch.column(number)) for number in numbers], groups)
+        return record_batch(self.partial_schema, columns, groups.count)
+
+
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pat.is_dictionary(kind) else kind
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pat.is_dictionary(array.type) else array

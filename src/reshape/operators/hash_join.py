@@ -1,0 +1,296 @@
+"""Hash join: the build side is kept, the probe side streams past it.
+
+Port 0 is the build side, port 1 the probe side. During the build phase the state is mutable; during the probe phase it
+is immutable (Table 1) and may be replicated at helpers. A join that shows unmatched (or matched) build rows keeps one
+flag for each build row besides. A helper's flags go back to the owner by row id, are OR-ed there, and only the owner
+shows such rows, at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from reshape.exchange.hashing import U64, Mask, hash_rows, is_injective
+from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
+from reshape.operators.build_rows import BuildRows
+from reshape.operators.columns import Indices, Rows, record_batch, take
+from reshape.operators.errors import KeyTypesDiffer, PortError
+from reshape.operators.key_index import KeyIndex
+from reshape.operators.keys import KeyColumns, check_keys
+
+JoinKind = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
+Side = Literal["left", "right"]
+
+BUILD, PROBE = 0, 1
+
+# Enough for a table that a person looks at.
+_KEPT_FOR_PREVIEW = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of the result: of the left side, of the right side, or, with both, the first that is not missing.
+
+    The last is the key of a full join on names, of which Spark shows one column.
+    """
+
+    name: str
+    left: int | None = None
+    right: int | None = None
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """What to join. Keys are columns by number; both sides of a key have the same type."""
+
+    left: pa.Schema
+    right: pa.Schema
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    how: JoinKind
+    output: tuple[OutputColumn, ...]
+    build_side: Side = "right"
+
+    def __post_init__(self) -> None:
+        check_keys("hash join", self.left, self.left_keys)
+        check_keys("hash join", self.right, self.right_keys)
+        for mine, theirs in zip(self.left_keys, self.right_keys, strict=True):
+            left, right = self.left.field(mine), self.right.field(theirs)
+            if left.type != right.type:
+                raise KeyTypesDiffer("hash join", left.name, str(left.type), right.name, str(right.type))
+
+    def build(self, *, scattered: bool = False) -> HashJoin:
+        return HashJoin(self, scattered=scattered)
+
+    @property
+    def probe_side(self) -> Side:
+        return "left" if self.build_side == "right" else "right"
+
+    def schema_of(self, side: Side) -> pa.Schema:
+        return self.left if side == "left" else self.right
+
+    def keys_of(self, side: Side) -> tuple[int, ...]:
+        return self.left_keys if side == "left" else self.right_keys
+
+    def preserves(self, side: Side) -> bool:
+        """Whether rows of this side without a match appear, with nulls for the other side."""
+        return self.how in ("full", side)
+
+    @property
+    def filters_left(self) -> bool:
+        """Whether the result is left rows, each at most once, by whether they have a match."""
+        return self.how in ("left_semi", "left_anti")
+
+    @property
+    def tracks_matches(self) -> bool:
+        """Whether the end of the join depends on which build rows had a match."""
+        return self.preserves(self.build_side) or (self.filters_left and self.build_side == "left")
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        fields = []
+        for column in self.output:
+            side: Side = "right" if column.left is None else "left"
+            number = column.right if column.left is None else column.left
+            assert number is not None
+            field = self.schema_of(side).field(number)
+            other: Side = "left" if side == "right" else "right"
+            extended = self.preserves(other) and column.right != column.left
+            fields.append(field.with_name(column.name).with_nullable(field.nullable or extended))
+        return pa.schema(fields)
+
+
+class HashJoin(Operator):
+    """The join of one partition."""
+
+    name: ClassVar[str] = "hash join"
+    ports: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        *,
+        scattered: bool = False,
+        output_rows: int = OUTPUT_ROWS,
+        hash_function: Callable[[Sequence[pa.Array]], U64] = hash_rows,
+    ) -> None:
+        super().__init__(spec.output_schema, scattered=scattered, output_rows=output_rows)
+        self.spec = spec
+        self._hash = hash_function
+        build_schema = spec.schema_of(spec.build_side)
+        build_keys = spec.keys_of(spec.build_side)
+        types = [build_schema.field(key).type for key in build_keys]
+        self._probe_keys = spec.keys_of(spec.probe_side)
+        self._build = BuildRows(
+            build_schema,
+            build_keys,
+            operator=self.name,
+            hash_function=hash_function,
+            exact=hash_function is hash_rows and is_injective(types),
+            keeps_null_keys=spec.tracks_matches,
+        )
+        self._last: pa.RecordBatch | None = None
+
+    def add(self, port: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        self._check_open(port)
+        if port == BUILD:
+            self._build.append(batch)
+            return iter(())
+        if not self._ended[BUILD]:
+            raise PortError(self.name, PROBE, "got rows before the build port has ended")
+        if batch.num_rows == 0:
+            return iter(())
+        # Taken now: build rows may come or go while the result is being read.
+        index, rows = self._build.index, self._build.rows
+        slots = self._slots(index, batch)
+        if self.spec.tracks_matches:
+            self._build.mark(slots[slots >= 0])
+        return self._watched(self._joined(batch, slots, index, rows))
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        self._check_finish()
+        spec = self.spec
+        if not spec.tracks_matches:
+            return iter(())
+        matched = self._build.matched()
+        wanted = matched if spec.how == "left_semi" else ~matched
+        return self._watched(self._build_rows_alone(self._build.rows, np.flatnonzero(wanted)))
+
+    def mutability(self, port: int) -> Mutability:
+        return Mutability.MUTABLE if port == BUILD else Mutability.IMMUTABLE
+
+    @property
+    def state_rows(self) -> int:
+        return len(self._build)
+
+    @property
+    def state_bytes(self) -> int:
+        return self._build.nbytes
+
+    def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
+        return self._bounded(self._build.export(keys, remove=remove, as_replica=not remove))
+
+    def export_scattered(self) -> Iterator[pa.RecordBatch]:
+        """Build rows that came here first go to the owner; of its own rows it gets back those that found a match."""
+        return self._bounded(self._build.export_scattered())
+
+    def snapshot(self) -> Iterator[pa.RecordBatch]:
+        return self._bounded(self._build.export(None, remove=False, as_replica=False))
+
+    def merge_state(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._build.merge(batches)
+
+    def preview(self, limit: int) -> pa.RecordBatch | None:
+        return None if self._last is None else self._last.slice(0, limit)
+
+    def _slots(self, index: KeyIndex, batch: pa.RecordBatch) -> Indices:
+        """The key slot of each probe row in the build rows, -1 where there is none."""
+        columns = [batch.column(key) for key in self._probe_keys]
+        keys = KeyColumns(columns, batch.num_rows)
+        hashes = self._hash(columns)
+        nulls = keys.nulls()
+        if nulls is None:
+            return index.find(hashes, keys)
+        slots = np.full(batch.num_rows, -1, dtype=np.int64)
+        rows = np.flatnonzero(~nulls)
+        slots[rows] = index.find(hashes, keys, rows)
+        return slots
+
+    def _joined(self, batch: pa.RecordBatch, slots: Indices, index: KeyIndex, rows: Rows) -> Iterator[pa.RecordBatch]:
+        spec = self.spec
+        if spec.filters_left:
+            if spec.build_side == "left":
+                return  # Left rows appear at the end, when all matches are known.
+            kept = np.flatnonzero(slots >= 0 if spec.how == "left_semi" else slots < 0)
+            for start in range(0, len(kept), self.output_rows):
+                yield self._output(batch, kept[start : start + self.output_rows], rows, None)
+            return
+        if spec.preserves(spec.probe_side):
+            probe_rows = np.arange(len(slots), dtype=np.int64)
+        else:
+            probe_rows = np.flatnonzero(slots >= 0)
+            slots = slots[probe_rows]
+        for chosen, build_rows, absent in self._pairs(probe_rows, slots, index):
+            yield self._output(batch, chosen, rows, build_rows, absent)
+
+    def _pairs(
+        self, probe_rows: Indices, slots: Indices, index: KeyIndex
+    ) -> Iterator[tuple[Indices, Indices, Mask | None]]:
+        """Every probe row with every build row of its slot; slot -1 gives the probe row once, its build row absent."""
+        missing = slots < 0
+        some_missing = bool(missing.any())
+        if index.unique:
+            for start in range(0, len(slots), self.output_rows):
+                part = slice(start, start + self.output_rows)
+                build_rows = index.representatives[slots[part]] if len(index) else np.zeros(len(slots[part]), np.int64)
+                yield probe_rows[part], build_rows, missing[part] if some_missing else None
+            return
+        counts, starts = index.counts[slots], index.starts[slots]
+        if some_missing:
+            counts, starts = np.where(missing, 1, counts), np.where(missing, 0, starts)
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        for begin in range(0, total, self.output_rows):
+            end = min(begin + self.output_rows, total)
+            first = int(np.searchsorted(ends, begin, side="right"))
+            last = int(np.searchsorted(ends, end, side="left")) + 1
+            part = slice(first, last)
+            row_begins = ends[part] - counts[part]
+            # A probe row may have more matches than fit one batch: only the share that falls into this one.
+            shares = np.minimum(ends[part], end) - np.maximum(row_begins, begin)
+            within = np.arange(begin, end) - np.repeat(row_begins, shares)
+            build_rows = index.ordered[np.repeat(starts[part], shares) + within]
+            absent = np.repeat(missing[part], shares) if some_missing else None
+            yield np.repeat(probe_rows[part], shares), build_rows, absent
+
+    def _output(
+        self,
+        batch: pa.RecordBatch,
+        probe_rows: Indices,
+        rows: Rows,
+        build_rows: Indices | None,
+        absent: Mask | None = None,
+    ) -> pa.RecordBatch:
+        """A batch of pairs; build rows marked as absent give nulls. Without build rows only the probe side appears."""
+        # Most probes of a dimension find exactly one row each: then the probe columns pass as they are.
+        whole = len(probe_rows) == batch.num_rows and bool((probe_rows[1:] > probe_rows[:-1]).all())
+        probe_indices = None if whole else pa.array(probe_rows)
+        build_indices = None if build_rows is None else pa.array(build_rows, mask=absent)
+        columns = []
+        for output in self.spec.output:
+            probe, build = (
+                (output.left, output.right) if self.spec.build_side == "right" else (output.right, output.left)
+            )
+            if probe is not None:  # Every pair has a probe row, so a shared key is never missing there.
+                column = batch.column(probe)
+                columns.append(column if probe_indices is None else column.take(probe_indices))
+            else:
+                assert build is not None
+                columns.append(take(rows.columns[build], build_indices))
+        return record_batch(self.output_schema, columns, len(probe_rows))
+
+    def _build_rows_alone(self, rows: Rows, wanted: Indices) -> Iterator[pa.RecordBatch]:
+        """Build rows at the end of the join, with nulls for the probe side."""
+        for start in range(0, len(wanted), self.output_rows):
+            indices = pa.array(wanted[start : start + self.output_rows])
+            columns = []
+            for output, field in zip(self.spec.output, self.output_schema, strict=True):
+                build = output.right if self.spec.build_side == "right" else output.left
+                columns.append(
+                    pa.nulls(len(indices), field.type) if build is None else take(rows.columns[build], indices)
+                )
+            yield record_batch(self.output_schema, columns, len(indices))
+
+    def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self._last = batch.slice(0, _KEPT_FOR_PREVIEW)
+            yield batch
+
+    def _bounded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from bounded(batch, self.output_rows)

@@ -1,0 +1,1 @@
+"""What a flow consists of, as frozen dataclasses. Nothing here runs anything."""

@@ -1,0 +1,94 @@
+"""What runs: operators with their inputs, placed on hosts. Frozen data that travels to the tasks with the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from reshape.operators.base import Operator
+from reshape.plan.ordering import Ordering
+
+ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class LogicSpec(Protocol):
+    """Makes the operator of one partition; ``scattered`` for a helper's part of it."""
+
+    def build(self, *, scattered: bool) -> Operator: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One input of an operator: rows find their owner by the hash of key columns or by their place in an order.
+
+    ``sources`` and ``operators`` are the producers; a union has several. ``after`` is the port that has to end first,
+    as the probe side of a join waits for the build side.
+    """
+
+    schema: pa.Schema
+    keys: tuple[int, ...] = ()
+    ordering: Ordering | None = None
+    sources: tuple[int, ...] = ()
+    operators: tuple[int, ...] = ()
+    after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """All that a sender has to know: the input that it feeds and the host of each worker behind it.
+
+    Source tasks get this instead of the plan, and so need none of the operators' code: half of their start-up time.
+    """
+
+    operator: int
+    port: int
+    input: Port
+    hosts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalOperator:
+    """``target`` is the (operator, port) that its output goes to; None for the last one, whose output is the result.
+
+    ``cost_s_per_row`` emulates an expensive operator, for experiments only.
+    """
+
+    id: int
+    label: str
+    logic: LogicSpec
+    ports: tuple[Port, ...]
+    output: pa.Schema
+    target: tuple[int, int] | None = None
+    functions: tuple[ArrowFunction, ...] = ()
+    cost_s_per_row: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalPlan:
+    """Operators in the order of the flow. Every operator has the same workers, in contiguous ranges per host."""
+
+    name: str
+    operators: tuple[PhysicalOperator, ...]
+    hosts: int
+    workers: int
+
+    def workers_of(self, host: int) -> range:
+        """The workers of a host; hosts differ by one worker at most."""
+        return range(host * self.workers // self.hosts, (host + 1) * self.workers // self.hosts)
+
+    def host_of_workers(self) -> tuple[int, ...]:
+        return tuple(host for host in range(self.hosts) for _ in self.workers_of(host))
+
+    def edge(self, operator: int, port: int) -> Edge:
+        return Edge(operator, port, self.operators[operator].ports[port], self.host_of_workers())
+
+    def source_target(self, source: int) -> tuple[int, int]:
+        """The (operator, port) that a source feeds."""
+        for operator in self.operators:
+            for index, port in enumerate(operator.ports):
+                if source in port.sources:
+                    return operator.id, index
+        raise KeyError(source)

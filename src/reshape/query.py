@@ -1,0 +1,91 @@
+"""A flow that runs in the background: how far it is, what it shows so far, and its result."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from reshape.runtime.errors import FlowCancelled
+from reshape.runtime.launch import LaunchedFlow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Query:
+    """The handle that :meth:`Flow.start` returns. The result is kept by Spark (memory, then disk) until released."""
+
+    def __init__(self, flow: LaunchedFlow, df: DataFrame) -> None:
+        self._flow = flow
+        self._df = df
+        self._group = f"reshape-query-{flow.name}"
+        self._done = threading.Event()
+        self._error: BaseException | None = None
+        self._cancelled = False
+        self._thread = threading.Thread(target=self._run, name=f"reshape-query-{flow.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return not self._done.is_set()
+
+    @property
+    def exception(self) -> BaseException | None:
+        """What ended the flow, if anything but success did."""
+        return self._error
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802
+        """Wait for the end; False if it has not come within the time. Raises what the flow failed with."""
+        if not self._done.wait(timeout):
+            return False
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def result(self, timeout: float | None = None) -> DataFrame:
+        """The result, once it is complete."""
+        if not self.awaitTermination(timeout):
+            raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s")
+        return self._df
+
+    def progress(self) -> list[dict[str, Any]]:
+        """Rows waiting, processed and emitted, per operator and worker, as of a moment ago."""
+        return self._flow.progress()
+
+    def partial(self) -> pa.Table | None:
+        """The result as it stands: running aggregates, or a sample of rows. None before there is any."""
+        return self._flow.partial()
+
+    def cancel(self) -> None:
+        """Stop the flow and wait until it has stopped."""
+        if self._done.is_set():
+            return
+        self._cancelled = True
+        self._flow.fail("the driver", "cancelled")
+        self._df.sparkSession.sparkContext.cancelJobGroup(self._group)
+        self._done.wait(30.0)
+
+    def release(self) -> None:
+        """Let Spark forget the kept result."""
+        self._df.unpersist()
+
+    def _run(self) -> None:
+        context = self._df.sparkSession.sparkContext
+        context.setJobGroup(self._group, f"reshape {self._flow.name}", True)
+        try:
+            self._df.count()
+        except Exception as error:
+            first = self._flow.failure
+            self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
+            if self._error is not error:
+                self._error.__cause__ = error
+            self._df.unpersist()
+        finally:
+            self._done.set()
+
+    def __repr__(self) -> str:
+        state = "running" if self.isActive else "failed" if self._error else "done"
+        return f"Query[{self._flow.name}: {state}]"

@@ -1,0 +1,56 @@
+"""What can go wrong while a flow runs on Spark."""
+
+from __future__ import annotations
+
+from reshape.errors import ReshapeError
+
+
+class FlowFailed(ReshapeError):
+    """A flow ended with an error; says where it began."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(where, cause)
+        self.where = where
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"the flow failed in {self.where}: {self.cause}"
+
+
+class FlowCancelled(ReshapeError):
+    """A flow was stopped on request."""
+
+
+class DriverLost(ReshapeError):
+    """A task cannot reach the driver any more."""
+
+    def __init__(self, location: str, seconds: float, cause: str) -> None:
+        super().__init__(location, seconds, cause)
+        self.location = location
+        self.seconds = seconds
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return (
+            f"no answer from the driver at {self.location} for {self.seconds:.0f} s ({self.cause}); the task gives up"
+        )
+
+
+class TooFewSlots(ReshapeError):
+    """Hosts and sources cannot run at the same time."""
+
+    def __init__(self, slots: int, hosts: int, advice: str) -> None:
+        super().__init__(slots, hosts, advice)
+        self.slots = slots
+        self.hosts = hosts
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return (
+            f"the session has {self.slots} task slots; this flow needs {self.hosts} for its hosts and one more at "
+            f"least for its sources at the same time. {self.advice}"
+        )
+
+
+class UnsuitableSession(ReshapeError):
+    """A setting of the session rules flows out."""

@@ -1,0 +1,326 @@
+"""The working thread of a host: takes waiting rows, lets operators process them, sends on what they give.
+
+One thread does all of it, so operators need no locks. It never waits for another host: rows for others go through
+:class:`Outbound`, and an operator whose output has no room is not run until it has. Orders are obeyed between batches.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from reshape.exchange.queues import HostQueues, Item
+from reshape.exchange.router import Router
+from reshape.operators.base import Operator
+from reshape.plan.physical import PhysicalOperator, PhysicalPlan
+from reshape.runtime.errors import FlowFailed
+from reshape.runtime.flushing import FLUSH_S
+from reshape.runtime.link import Order, from_text
+from reshape.runtime.outbound import Outbound
+from reshape.runtime.ranges import RangeRouter
+from reshape.runtime.results import Results
+
+# A batch is cut to this many rows, so that an order never waits for more than some milliseconds of work.
+ROWS_PER_STEP = 16_384
+# A person sees a chart move four times a second; more rows than these fit no screen.
+REPORT_S = 0.25
+PREVIEW_ROWS = 1_000
+# How long the loop sleeps when nothing can be done; whatever changes wakes it earlier.
+IDLE_S = 0.02
+
+
+Preview = tuple[int, int, pa.RecordBatch]  # operator, worker, rows
+
+
+@dataclass(slots=True)
+class Cell:
+    """One worker of one operator on this host."""
+
+    operator: PhysicalOperator
+    worker: int
+    index: int
+    logics: dict[int, Operator] = field(default_factory=dict)  # by owner
+    ended: list[bool] = field(default_factory=list)  # ports that the logic has been told about
+    output: Iterator[pa.RecordBatch] | None = None  # what an add, an end or the finish still has to give
+    finishing: bool = False
+    done: bool = False
+    free_at: float = 0.0  # emulated cost: not run before
+    processed: list[int] = field(default_factory=list)
+    emitted: int = 0
+    busy_s: float = 0.0
+
+
+class HostLoop:
+    def __init__(self, plan: PhysicalPlan, host: int, queues: HostQueues, outbound: Outbound, results: Results) -> None:
+        self._plan = plan
+        self._host = host
+        self._queues = queues
+        self._outbound = outbound
+        self._results = results
+        self._orders: deque[Order] = deque()
+        self._ended_ports: set[tuple[int, int]] = set()
+        self._said_done: set[int] = set()
+        self._routers: dict[int, Router | RangeRouter] = {}
+        self.on_operator_done: Callable[[int], None] = lambda _: None
+        self.on_report: Callable[[list[dict[str, Any]], list[Preview]], None] = lambda _cells, _previews: None
+        self._report_at = 0.0
+        self._flush_at = 0.0
+        self.cells: list[Cell] = []
+        for operator in plan.operators:
+            for worker in plan.workers_of(host):
+                cell = Cell(operator, worker, len(self.cells))
+                cell.ended = [False] * len(operator.ports)
+                cell.processed = [0] * len(operator.ports)
+                self.cells.append(cell)
+        # Later operators first: what is nearest to the result moves on, and queues stay short.
+        self._turns = [
+            deque(cell for cell in self.cells if cell.operator is operator) for operator in reversed(plan.operators)
+        ]
+
+    def cell_index(self, operator: int, worker: int) -> int:
+        workers = self._plan.workers_of(self._host)
+        return operator * len(workers) + worker - workers.start
+
+    def add_router(self, operator: int, router: Router | RangeRouter) -> None:
+        self._routers[operator] = router
+
+    def obey(self, order: Order) -> None:
+        """Take an order; any thread may call this."""
+        self._orders.append(order)
+        self._queues.wake()
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until all operators are done, an order aborts the run, or ``stop`` is set."""
+        while not stop.is_set():
+            self._take_orders()
+            self._report()
+            self._flush()
+            if len(self._said_done) == len(self._plan.operators):
+                return
+            if not self._step():
+                self._idle()
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        if now < self._report_at:
+            return
+        self._report_at = now + REPORT_S
+        self.on_report(self.progress(), self._previews())
+
+    def _previews(self) -> list[Preview]:
+        """What the last operator's workers can show so far."""
+        shown = []
+        for cell in self.cells:
+            logic = cell.logics.get(cell.worker)
+            if cell.operator.target is None and logic is not None:
+                batch = logic.preview(PREVIEW_ROWS)
+                if batch is not None and batch.num_rows:
+                    shown.append((cell.operator.id, cell.worker, batch))
+        return shown
+
+    def _flush(self) -> None:
+        """Rows of an operator that gives few must not lie in a half-full message while others are busy."""
+        now = time.monotonic()
+        if now >= self._flush_at:
+            self._flush_at = now + FLUSH_S
+            for router in self._routers.values():
+                router.flush()
+
+    def _idle(self) -> None:
+        waits = [cell.free_at for cell in self.cells if not cell.done and cell.free_at]
+        soonest = min(waits, default=0.0) - time.monotonic()
+        self._queues.wait_for_rows(min(IDLE_S, soonest) if soonest > 0 else IDLE_S)
+
+    def _take_orders(self) -> None:
+        while self._orders:
+            order = self._orders.popleft()
+            if order["kind"] == "end":
+                self._ended_ports.add((order["operator"], order["port"]))
+            elif order["kind"] == "bounds":
+                self._set_bounds((order["operator"], order["port"]), from_text(order["rows"]))
+            elif order["kind"] == "abort":
+                raise FlowFailed(order.get("where", "another task"), order["cause"])
+
+    def _set_bounds(self, target: tuple[int, int], bounds: pa.RecordBatch) -> None:
+        for operator in self._plan.operators:
+            router = self._routers.get(operator.id)
+            if operator.target == target and isinstance(router, RangeRouter):
+                router.set_bounds(bounds)
+                self._say_done(operator.id)
+
+    def _step(self) -> bool:
+        """Let one cell do one piece of work; False if none can."""
+        now = time.monotonic()
+        for cells in self._turns:
+            if not self._has_room(cells[0].operator):
+                continue
+            for _ in range(len(cells)):
+                cell = cells[0]
+                cells.rotate(-1)
+                if not cell.done and cell.free_at <= now and self._work(cell):
+                    return True
+        return False
+
+    def _has_room(self, operator: PhysicalOperator) -> bool:
+        return self._results.has_room() if operator.target is None else self._outbound.has_room()
+
+    def _work(self, cell: Cell) -> bool:
+        if cell.output is not None:
+            self._emit_next(cell)
+            return True
+        for port in range(len(cell.operator.ports)):
+            after = cell.operator.ports[port].after
+            if cell.ended[port] or (after is not None and not cell.ended[after]):
+                continue
+            item = self._queues.take(cell.index, port)
+            if item is not None:
+                self._process(cell, port, item)
+                return True
+            if (cell.operator.id, port) in self._ended_ports:
+                cell.ended[port] = True
+                self._start_output(cell, partial(self._end_port, cell, port))
+                return True
+        if all(cell.ended) and not cell.finishing and self._may_finish(cell):
+            cell.finishing = True
+            self._start_output(cell, self._own_logic(cell).finish)
+            if cell.output is None:
+                self._finished(cell)
+            return True
+        return False
+
+    def _may_finish(self, cell: Cell) -> bool:
+        """An ordered result leaves worker by worker."""
+        if cell.operator.target is not None or cell.operator.ports[0].ordering is None:
+            return True
+        return all(other.done for other in self.cells if other.operator is cell.operator and other.worker < cell.worker)
+
+    def _process(self, cell: Cell, port: int, item: Item) -> None:
+        batch = item.batch
+        assert batch is not None
+        if batch.num_rows > ROWS_PER_STEP:
+            self._queues.put_back(cell.index, item, batch.slice(ROWS_PER_STEP))
+            batch = batch.slice(0, ROWS_PER_STEP)
+        started = time.monotonic()
+        logic = self._logic(cell, item.owner)
+        self._start_output(cell, lambda: logic.add(port, batch))
+        cell.processed[port] += batch.num_rows
+        took = time.monotonic() - started
+        cell.busy_s += took
+        if cell.operator.cost_s_per_row:
+            cell.free_at = started + cell.operator.cost_s_per_row * batch.num_rows
+
+    def _logic(self, cell: Cell, owner: int) -> Operator:
+        logic = cell.logics.get(owner)
+        if logic is None:
+            logic = cell.operator.logic.build(scattered=owner != cell.worker)
+            cell.logics[owner] = logic
+        return logic
+
+    def _own_logic(self, cell: Cell) -> Operator:
+        return self._logic(cell, cell.worker)
+
+    def _end_port(self, cell: Cell, port: int) -> Iterator[pa.RecordBatch]:
+        self._own_logic(cell)
+        for logic in cell.logics.values():
+            yield from logic.end_port(port)
+
+    def _start_output(self, cell: Cell, make: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        """Run an operator; errors in it name the operator and the worker."""
+        try:
+            output = make()
+            first = next(output, None)
+        except Exception as error:
+            raise self._failed(cell, error) from error
+        if first is not None:
+            self._emit(cell, first)
+            cell.output = output
+
+    def _emit_next(self, cell: Cell) -> None:
+        assert cell.output is not None
+        try:
+            batch = next(cell.output, None)
+        except Exception as error:
+            raise self._failed(cell, error) from error
+        if batch is not None:
+            self._emit(cell, batch)
+            return
+        cell.output = None
+        if cell.finishing:
+            self._finished(cell)
+
+    def _emit(self, cell: Cell, batch: pa.RecordBatch) -> None:
+        if not cell.operator.functions:
+            self._pass_on(cell, batch)
+            return
+        batches = iter((batch,))
+        for function in cell.operator.functions:
+            batches = function(batches)
+        try:
+            for made in batches:
+                self._pass_on(cell, _as_promised(made, cell.operator.output))
+        except FlowFailed:
+            raise
+        except Exception as error:
+            raise self._failed(cell, error) from error
+
+    def _pass_on(self, cell: Cell, batch: pa.RecordBatch) -> None:
+        cell.emitted += batch.num_rows
+        if batch.num_rows == 0:
+            return
+        if cell.operator.target is None:
+            self._results.put(batch)
+        else:
+            self._routers[cell.operator.id].route(batch)
+
+    def _finished(self, cell: Cell) -> None:
+        cell.done = True
+        cell.logics.clear()
+        self._say_done(cell.operator.id)
+
+    def _say_done(self, operator: int) -> None:
+        """Tell the driver when all workers here have finished an operator and all its rows are with their receivers:
+        it ends the next operator's input when all hosts have said so."""
+        if not all(cell.done for cell in self.cells if cell.operator.id == operator) or operator in self._said_done:
+            return
+        router = self._routers.get(operator)
+        if router is not None:
+            router.flush()
+            if isinstance(router, RangeRouter) and router.waiting:
+                return  # its bounds are on their way, and bring us here again
+        self._said_done.add(operator)
+        self._outbound.end(operator, lambda: self.on_operator_done(operator))
+
+    def _failed(self, cell: Cell, error: Exception) -> FlowFailed:
+        where = f"{cell.operator.label}, worker {cell.worker}"
+        return FlowFailed(where, f"{type(error).__name__}: {error}")
+
+    def progress(self) -> list[dict[str, Any]]:
+        """Counts per cell, for the driver."""
+        return [
+            {
+                "operator": cell.operator.id,
+                "worker": cell.worker,
+                "waiting": self._queues.waiting(cell.index),
+                "processed": list(cell.processed),
+                "emitted": cell.emitted,
+                "busy_s": cell.busy_s,
+                "done": cell.done,
+            }
+            for cell in self.cells
+        ]
+
+
+def _as_promised(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """What a user's function gave, as the schema that was promised for it; columns are found by name."""
+    if batch.schema.equals(schema):
+        return batch
+    if set(batch.schema.names) != set(schema.names):
+        raise ValueError(f"the function gave the columns {batch.schema.names}, but promised {schema.names}")
+    return batch.select(schema.names).cast(schema)

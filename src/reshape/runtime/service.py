@@ -1,0 +1,71 @@
+"""The driver's end of the control lines: one listener per Spark application, there while a flow may need it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any, Protocol
+
+from reshape.exchange.flight import Access, Listener, Tls
+from reshape.runtime.link import POLL_S
+
+
+class ControlledFlow(Protocol):
+    """A flow as its tasks see it."""
+
+    access: Access
+
+    def told(self, message: dict[str, Any]) -> Any:
+        """A task reports something; the answer is sent back as JSON."""
+
+    def orders(self, attempt: int, who: str, after: int, wait_s: float) -> dict[str, Any]:
+        """Orders for a task beyond the number that it knows."""
+
+
+class DriverService:
+    """Listens while at least one flow is registered. Flows are told apart by name, admitted by secret."""
+
+    def __init__(self, address: str, tls: Tls | None = None) -> None:
+        self._address = address
+        self._tls = tls
+        self._flows: dict[str, ControlledFlow] = {}
+        self._listener: Listener | None = None
+        self._lock = threading.Lock()
+
+    def register(self, name: str, flow: ControlledFlow) -> str:
+        """Add a flow; the location that its tasks talk to."""
+        with self._lock:
+            self._flows[name] = flow
+            if self._listener is None:
+                self._listener = Listener(
+                    self._address,
+                    lambda: [known.access.secret for known in list(self._flows.values())],
+                    self._tls,
+                    actions={"tell": self._tell, "orders": self._orders},
+                )
+            return self._listener.location
+
+    def unregister(self, name: str) -> None:
+        """Remove a flow; with the last one the listener goes."""
+        with self._lock:
+            self._flows.pop(name, None)
+            if self._flows or self._listener is None:
+                return
+            listener, self._listener = self._listener, None
+        listener.shutdown()
+
+    def _tell(self, body: bytes) -> bytes:
+        message = json.loads(body)
+        return json.dumps(self._flow(message).told(message)).encode()
+
+    def _orders(self, body: bytes) -> bytes:
+        message = json.loads(body)
+        flow = self._flow(message)
+        answer = flow.orders(int(message["attempt"]), str(message["who"]), int(message["after"]), POLL_S)
+        return json.dumps(answer).encode()
+
+    def _flow(self, message: dict[str, Any]) -> ControlledFlow:
+        try:
+            return self._flows[message["run"]]
+        except KeyError:
+            raise KeyError(f"no flow {message.get('run')!r} here") from None

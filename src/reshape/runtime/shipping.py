@@ -1,0 +1,31 @@
+"""The package travels to the executors with the job: nothing has to be installed there."""
+
+from __future__ import annotations
+
+import weakref
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import reshape
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_SHIPPED: weakref.WeakSet[SparkContext] = weakref.WeakSet()
+
+
+def ship(context: SparkContext) -> None:
+    """Add the package to the files of this application, once."""
+    master = context.master or ""
+    if context in _SHIPPED or master == "local" or master.startswith("local["):
+        return
+    root = Path(reshape.__file__).parent
+    # Executors fetch the file from where it lies, whenever they start; this folder goes when the application ends.
+    archive = Path(str(context._temp_dir)) / f"reshape-{reshape.__version__}.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
+        for file in sorted(root.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                package.write(file, Path("reshape") / file.relative_to(root))
+    context.addPyFile(str(archive))
+    _SHIPPED.add(context)

@@ -1,0 +1,183 @@
+import datetime as dt
+import errno
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from reshape.exchange.errors import SpillError
+from reshape.exchange.spill import Segment, SpillSpace
+
+
+def numbers(start: int, rows: int = 1_000) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array(range(start, start + rows), pa.int64())})
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+class FullDisk(SpillSpace):
+    """Its files are links to /dev/full, where every write fails for lack of space."""
+
+    def new_file(self) -> Path:
+        path = super().new_file()
+        path.symlink_to("/dev/full")
+        return path
+
+
+def open_files_below(directory: Path) -> list[str]:
+    links = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{number}"))
+        except OSError:
+            continue
+    return [link for link in links if link.startswith(str(directory))]
+
+
+def test_rows_come_back_in_order_and_the_file_goes(tmp_path: Path) -> None:
+    space = SpillSpace([str(tmp_path)])
+    written = [numbers(start) for start in range(0, 10_000, 1_000)]
+    segment = Segment(space, written[0].schema)
+    for batch in written:
+        segment.write(batch)
+    assert len(files(tmp_path)) == 1
+    held = space.held_bytes
+    assert 0 < held <= files(tmp_path)[0].stat().st_size
+    for number, batch in enumerate(written):
+        assert files(tmp_path), f"the file went before batch {number} was read"
+        assert segment.read().equals(batch)
+        assert not segment.open_for_writing
+    assert files(tmp_path) == []
+    assert (space.held_bytes, space.written_bytes) == (0, held)
+    assert open_files_below(tmp_path) == []
+
+
+def test_all_kinds_of_columns_come_back(tmp_path: Path) -> None:
+    space = SpillSpace([str(tmp_path)])
+    batch = pa.record_batch(
+        {
+            "text": pa.array(["", None, "zoë", "x" * 5_000]),
+            "word": pa.array(["a", "b", None, "a"]).dictionary_encode(),
+            "nested": pa.array([[{"a": 1}], None, [], [{"a": None}, {"a": 2}]]),
+            "nothing": pa.nulls(4),
+            "when": pa.array([dt.datetime(2020, 1, 1), None, None, None], pa.timestamp("us", "UTC")),
+            "price": pa.array([None, 1, 2, 3], pa.int64()).cast(pa.decimal128(21, 2)),
+        }
+    )
+    other_words = batch.set_column(1, "word", pa.array(["c", None, "d", "d"]).dictionary_encode())
+    written = [batch, batch.slice(1, 2), batch.slice(0, 0), other_words, batch.slice(3)]
+    segment = Segment(space, batch.schema)
+    for part in written:
+        segment.write(part)
+    for part in written:
+        assert segment.read().to_pylist() == part.to_pylist()
+
+
+def test_rows_without_columns_are_still_rows(tmp_path: Path) -> None:
+    batch = numbers(0, 7).select([])
+    segment = Segment(SpillSpace([str(tmp_path)]), batch.schema)
+    segment.write(batch)
+    assert segment.read().num_rows == 7
+
+
+def test_closing_early_leaves_nothing(tmp_path: Path) -> None:
+    space = SpillSpace([str(tmp_path)])
+    unread, half_read = Segment(space, numbers(0).schema), Segment(space, numbers(0).schema)
+    for segment in (unread, half_read):
+        segment.write(numbers(0))
+        segment.write(numbers(1))
+    half_read.read()
+    unread.close()
+    assert len(files(tmp_path)) == 1
+    unread.close()
+    half_read.close()
+    assert files(tmp_path) == []
+    assert space.held_bytes == 0
+
+
+def test_space_closes_and_removes_everything(tmp_path: Path) -> None:
+    space = SpillSpace([str(tmp_path)])
+    segments = [Segment(space, numbers(0).schema) for _ in range(3)]
+    for segment in segments:
+        segment.write(numbers(0))
+        segment.write(numbers(1))
+    segments[0].read()
+    segments[1].finish()
+    space.close()
+    assert list(tmp_path.iterdir()) == []
+    assert open_files_below(tmp_path) == []
+    assert space.held_bytes == 0
+    with pytest.raises(SpillError, match="closing"):
+        Segment(space, numbers(0).schema)
+    with pytest.raises(SpillError):
+        segments[0].read()
+    with pytest.raises(SpillError):
+        segments[2].write(numbers(0))
+    space.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unused_space_makes_no_directory(tmp_path: Path) -> None:
+    SpillSpace([str(tmp_path)]).close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_limit_names_place_and_setting(tmp_path: Path) -> None:
+    space = SpillSpace([str(tmp_path)], limit_bytes=20_000)
+    segment = Segment(space, numbers(0).schema)
+    with pytest.raises(SpillError, match=r"limit is 20,000; raise spark\.reshape\.spill\.limit") as caught:
+        for start in range(100):
+            segment.write(numbers(start))
+    assert str(tmp_path) in str(caught.value)
+    segment.close()
+    assert space.held_bytes == 0
+    again = Segment(space, numbers(0).schema)
+    again.write(numbers(5))
+    assert again.read().equals(numbers(5))
+
+
+def test_full_disk_names_path_and_setting(tmp_path: Path) -> None:
+    space = FullDisk([str(tmp_path)])
+    with pytest.raises(SpillError, match=r"spark\.local\.dir") as caught:
+        segment = Segment(space, numbers(0).schema)
+        segment.write(numbers(0))
+    assert str(tmp_path) in str(caught.value)
+    assert os.strerror(errno.ENOSPC) in str(caught.value)
+    assert isinstance(caught.value.__cause__, OSError)
+    space.close()
+    assert list(tmp_path.iterdir()) == []
+    assert Path("/dev/full").exists()
+    assert open_files_below(Path("/dev/full")) == []
+
+
+def test_lost_local_directory_is_passed_over(tmp_path: Path) -> None:
+    gone, good = tmp_path / "gone", tmp_path / "good"
+    good.mkdir()
+    space = SpillSpace([str(gone), str(good)])
+    Segment(space, numbers(0).schema).write(numbers(0))
+    assert len(files(good)) == 1
+    with pytest.raises(SpillError, match=r"spark\.local\.dir") as caught:
+        Segment(SpillSpace([str(gone)]), numbers(0).schema)
+    assert str(gone) in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["removed", "cut", "garbled"])
+def test_damaged_file_is_a_spill_error(tmp_path: Path, damage: str) -> None:
+    segment = Segment(SpillSpace([str(tmp_path)]), numbers(0).schema)
+    segment.write(numbers(0))
+    segment.write(numbers(1))
+    (path,) = files(tmp_path)
+    segment.finish()
+    if damage == "removed":
+        path.unlink()
+    elif damage == "cut":
+        os.truncate(path, path.stat().st_size // 2)
+    else:
+        path.write_bytes(b"\x17" * path.stat().st_size)
+    with pytest.raises(SpillError, match="cannot keep waiting rows") as caught:
+        for _ in range(2):
+            segment.read()
+    assert str(path) in str(caught.value)
