@@ -134,7 +134,12 @@ def test_several_streams_at_once(listen: Callable[..., Listener]) -> None:
     """They overlap for sure: the first message of each waits for all the others' first ones."""
     count = 6
     together = threading.Barrier(count, timeout=SOON_S)
-    inbox = Inbox(lambda header: together.wait() and None if header.sequence == 0 else None)
+
+    def meet(header: Envelope) -> None:
+        if header.sequence == 0:
+            together.wait()
+
+    inbox = Inbox(meet)
     listener = listen(inbox)
     failures: list[BaseException] = []
 
@@ -161,7 +166,12 @@ def test_several_streams_at_once(listen: Callable[..., Listener]) -> None:
 def test_calls_without_the_secret_are_refused(listen: Callable[..., Listener], secret: str | None) -> None:
     inbox = Inbox()
     asked: list[bytes] = []
-    listener = listen(inbox, ask=lambda body: asked.append(body) or b"answer")
+
+    def answer(body: bytes) -> bytes:
+        asked.append(body)
+        return b"answer"
+
+    listener = listen(inbox, ask=answer)
     client = flight.connect(listener.location) if secret is None else connect(listener.location, Access(secret))
     with pytest.raises(flight.FlightUnauthenticatedError, match="secret is missing or wrong") as refused:
         call(client, "ask", b"question", SOON_S)
@@ -272,8 +282,12 @@ def test_close_returns_after_the_last_message_was_taken(listen: Callable[..., Li
     for batch, header in sample_messages(3):
         outlet.send(batch, header)
     closed = threading.Event()
-    thread = threading.Thread(target=lambda: (outlet.close(), closed.set()), daemon=True)
-    thread.start()
+
+    def close() -> None:
+        outlet.close()
+        closed.set()
+
+    threading.Thread(target=close, daemon=True).start()
     assert reached.wait(SOON_S)
     assert not closed.wait(0.2)
     assert inbox.closed == []

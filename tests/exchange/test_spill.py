@@ -18,6 +18,12 @@ def files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
+def write_until_refused(space: SpillSpace, batches: int) -> None:
+    segment = Segment(space, numbers(0).schema)
+    for start in range(batches):
+        segment.write(numbers(start))
+
+
 class FullDisk(SpillSpace):
     """Its files are links to /dev/full, where every write fails for lack of space."""
 
@@ -127,23 +133,20 @@ def test_unused_space_makes_no_directory(tmp_path: Path) -> None:
 
 def test_limit_names_place_and_setting(tmp_path: Path) -> None:
     space = SpillSpace([str(tmp_path)], limit_bytes=20_000)
-    segment = Segment(space, numbers(0).schema)
+    first = Segment(space, numbers(0).schema)
+    first.write(numbers(5))
     with pytest.raises(SpillError, match=r"limit is 20,000; raise spark\.reshape\.spill\.limit") as caught:
-        for start in range(100):
-            segment.write(numbers(start))
+        write_until_refused(space, 100)
     assert str(tmp_path) in str(caught.value)
-    segment.close()
+    assert first.read().equals(numbers(5))
+    space.close()
     assert space.held_bytes == 0
-    again = Segment(space, numbers(0).schema)
-    again.write(numbers(5))
-    assert again.read().equals(numbers(5))
 
 
 def test_full_disk_names_path_and_setting(tmp_path: Path) -> None:
     space = FullDisk([str(tmp_path)])
     with pytest.raises(SpillError, match=r"spark\.local\.dir") as caught:
-        segment = Segment(space, numbers(0).schema)
-        segment.write(numbers(0))
+        write_until_refused(space, 1)
     assert str(tmp_path) in str(caught.value)
     assert os.strerror(errno.ENOSPC) in str(caught.value)
     assert isinstance(caught.value.__cause__, OSError)
@@ -178,6 +181,5 @@ def test_damaged_file_is_a_spill_error(tmp_path: Path, damage: str) -> None:
     else:
         path.write_bytes(b"\x17" * path.stat().st_size)
     with pytest.raises(SpillError, match="cannot keep waiting rows") as caught:
-        for _ in range(2):
-            segment.read()
+        [segment.read() for _ in range(2)]
     assert str(path) in str(caught.value)
