@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+# Cancelled tasks end within a second or two; this only bounds the wait for one that is stuck.
+TEARDOWN_S = 30.0
+
+
 class Query:
     """The handle that :meth:`Flow.start` returns. The result is kept by Spark (memory, then disk) until released."""
 
@@ -66,7 +70,7 @@ class Query:
         self._cancelled = True
         self._flow.fail("the driver", "cancelled")
         self._df.sparkSession.sparkContext.cancelJobGroup(self._group)
-        self._done.wait(30.0)
+        self._thread.join(TEARDOWN_S)
 
     def release(self) -> None:
         """Let Spark forget the kept result."""
@@ -84,6 +88,7 @@ class Query:
                 self._error.__cause__ = error
             self._df.unpersist()
         finally:
+            self._flow.join(TEARDOWN_S)
             self._done.set()
 
     def __repr__(self) -> str:

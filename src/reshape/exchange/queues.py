@@ -200,7 +200,10 @@ class HostQueues:
         """Return the rows of an item that were not processed to the head of its queue."""
         size = rest.nbytes + _overhead(rest)
         with self._changed:
-            self._queues[worker].append_left(replace(item, rows=rest.num_rows, bytes=size, batch=rest, segment=None))
+            queue = self._queues[worker]
+            # The item may have come from disk, and each worker's head may be put back: that adds up.
+            self._make_room(size, queue.items[item.port], may_wait=False)
+            queue.append_left(replace(item, rows=rest.num_rows, bytes=size, batch=rest, segment=None))
             self._count(size)
             self._tell()
 

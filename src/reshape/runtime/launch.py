@@ -73,6 +73,12 @@ class LaunchedFlow:
         if newest is not None:
             newest.fail(where, cause)
 
+    def join(self, timeout_s: float) -> None:
+        """Wait for the source jobs of the newest execution to be gone."""
+        newest = self._newest()
+        if newest is not None:
+            newest.join(timeout_s)
+
     def _newest(self) -> Execution | None:
         with self._lock:
             return self._executions[max(self._executions)] if self._executions else None
