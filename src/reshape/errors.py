@@ -5,6 +5,10 @@ class ReshapeError(Exception):
     """Base of all errors that reshape raises on purpose."""
 
 
+class FlowError(ReshapeError):
+    """A flow that cannot be built as asked; says what to change."""
+
+
 class JavaNotFound(ReshapeError):
     """No Java on this machine can run Spark.
 

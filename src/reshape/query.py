@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reshape.runtime.errors import FlowCancelled
+from reshape.runtime.execution import FirstPartial
 from reshape.runtime.launch import LaunchedFlow
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class Query:
     def partial(self) -> pa.Table | None:
         """The result as it stands: running aggregates, or a sample of rows. None before there is any."""
         return self._flow.partial()
+
+    @property
+    def first_partial(self) -> FirstPartial | None:
+        """How soon after its workers were ready the flow had a partial result; None before it has one."""
+        return self._flow.first_partial
 
     def cancel(self) -> None:
         """Stop the flow and wait until it has stopped."""

@@ -109,9 +109,12 @@ def sample_messages(count: int, first: int = 0) -> list[tuple[pa.RecordBatch, En
 def test_messages_arrive_in_order_and_equal(listen: Callable[..., Listener]) -> None:
     inbox = Inbox()
     outlet = outlet_to(listen(inbox))
-    sent = [*sample_messages(50), (rows(0, 0), Envelope(Kind.MARKER, 8, 50)), (rows(0, 100_000), envelope(51, 100_000))]
+    sent = [*sample_messages(50), (rows(0, 100_000), envelope(51, 100_000))]
     for batch, header in sent:
         outlet.send(batch, header)
+    outlet.mark(8)
+    outlet.await_mark(8)
+    assert inbox.messages == {"source-0-0": sent}
     outlet.close()
     assert inbox.opened == [(name(), SCHEMA)]
     assert inbox.messages == {"source-0-0": sent}

@@ -174,7 +174,7 @@ class Oracle:
         """Worker and owner of the next row."""
         hashes = hash_rows([pa.array([key], pa.int64())])
         owner = int(owners(hashes, self.workers)[0])
-        bucket = int(mini_partitions(hashes, self.workers * BUCKETS_PER_WORKER)[0])
+        bucket = int(mini_partitions(hashes, self.workers, BUCKETS_PER_WORKER)[0])
         shares = self.table.shares(int(hashes[0]), bucket, owner)
         if shares is None:
             return owner, owner

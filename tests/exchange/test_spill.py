@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from reshape.exchange.errors import SpillError
-from reshape.exchange.spill import Segment, SpillSpace
+from reshape.exchange.spill import Segment, SpillSpace, sweep
 
 
 def numbers(start: int, rows: int = 1_000) -> pa.RecordBatch:
@@ -58,6 +58,7 @@ def test_rows_come_back_in_order_and_the_file_goes(tmp_path: Path) -> None:
         assert not segment.open_for_writing
     assert files(tmp_path) == []
     assert (space.held_bytes, space.written_bytes) == (0, held)
+    space.close()
     assert open_files_below(tmp_path) == []
 
 
@@ -183,3 +184,14 @@ def test_damaged_file_is_a_spill_error(tmp_path: Path, damage: str) -> None:
     with pytest.raises(SpillError, match="cannot keep waiting rows") as caught:
         [segment.read() for _ in range(2)]
     assert str(path) in str(caught.value)
+
+
+def test_what_a_killed_task_left_is_swept_away(tmp_path: Path) -> None:
+    living, killed = SpillSpace([str(tmp_path)]), tmp_path / "reshape-spill-killed"
+    Segment(living, numbers(0).schema).write(numbers(0))
+    killed.mkdir()
+    (killed / "1.arrows").write_bytes(b"rows")
+    sweep([str(tmp_path), str(tmp_path / "nowhere")])
+    assert not killed.exists()
+    assert len(files(tmp_path)) == 1
+    living.close()

@@ -384,7 +384,7 @@ def test_rows_split_over_owner_and_helpers(data: pa.Table, shares: list[int], ro
 def test_whole_keys_moved(data: pa.Table, cut: int, modulus: int) -> None:
     """Split by keys: exactly the named keys move, with their values so far, and go on at the helper."""
     spec = mixed_spec(data)
-    keys = MiniPartitions(frozenset({0}), modulus)
+    keys = MiniPartitions(frozenset({0}), 1, modulus)
     owner, helper = GroupBy(spec), GroupBy(spec)
     for batch in batches_of(data.slice(0, cut), 5):
         owner.add(0, batch)

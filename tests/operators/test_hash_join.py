@@ -267,7 +267,7 @@ def test_whole_keys_moved_in_mid_probe(left: pa.Table, right: pa.Table, how: str
     out: list[pa.RecordBatch] = []
     for batch in batches_of(left.slice(0, half), 7):
         out += owner.add(PROBE, batch)
-    keys = MiniPartitions(frozenset({0}), modulus)
+    keys = MiniPartitions(frozenset({0}), 1, modulus)
     before = owner.state_rows
     helper.merge_state(over_the_wire(owner.export_state(keys, remove=True)))
     assert owner.state_rows + helper.state_rows == before

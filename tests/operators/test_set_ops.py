@@ -157,7 +157,7 @@ def test_distinct_split_by_records(data: pa.Table, shares: list[int], rows: int,
 @given(data=hypothesis_rows(KINDS), cut=st.integers(0, 40), modulus=st.integers(1, 4))
 def test_distinct_split_by_keys(data: pa.Table, cut: int, modulus: int) -> None:
     spec = DistinctSpec(data.schema)
-    keys = MiniPartitions(frozenset({0}), modulus)
+    keys = MiniPartitions(frozenset({0}), 1, modulus)
     owner, helper = Distinct(spec), Distinct(spec)
     out = [found for batch in batches_of(data.slice(0, cut), 5) for found in owner.add(0, batch)]
     before = owner.state_rows
@@ -221,7 +221,7 @@ def test_probe_split_by_records(
 )
 def test_probe_split_by_keys(left: pa.Table, right: pa.Table, kind: Any, modulus: int, restored: bool) -> None:
     spec = SetProbeSpec(left.schema, kind)
-    keys = MiniPartitions(frozenset({0}), modulus)
+    keys = MiniPartitions(frozenset({0}), 1, modulus)
     owner, helper = SetProbe(spec), SetProbe(spec)
     feed(owner, BUILD, right)
     helper.end_port(BUILD)

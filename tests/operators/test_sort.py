@@ -193,7 +193,7 @@ def test_rows_split_over_owner_and_helpers(
 @given(data=hypothesis_rows(KINDS), ordering=KEYS, modulus=st.integers(1, 3))
 def test_named_keys_move_and_no_others(data: pa.Table, ordering: Ordering, modulus: int) -> None:
     spec = SortSpec(data.schema, ordering)
-    keys = MiniPartitions(frozenset({0}), modulus)
+    keys = MiniPartitions(frozenset({0}), 1, modulus)
     operator = Sort(spec, run_rows=6)
     feed(operator, 0, data, 4)
     moved = list(operator.export_state(keys, remove=True))

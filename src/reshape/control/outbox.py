@@ -58,7 +58,9 @@ class Outbox:
         """The routing rules that go with it are set in the same step and published as the next version."""
         transfer = self._transfer_id()
         version = self.routing.next_version
-        self._commands.append(HandOverState(self._command_id(), self._cause, transfer, source, target, keys, version))
+        self._commands.append(
+            HandOverState(self._command_id(), self._cause, transfer, source, target, keys, version, buckets)
+        )
         return transfer
 
     def move_backlog(self, source: int, target: int, owner: int, rows: int) -> int:

@@ -20,14 +20,18 @@ Builder = Callable[[OperatorProfile, Settings], Brain]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
+    """``keys``, ``buckets``: whether its brain always wants to know how many rows each of them has."""
+
     build: Builder
     defaults: Callable[[], Settings]
+    keys: bool = False
+    buckets: bool = False
 
 
 STRATEGIES: dict[str, Strategy] = {
     "none": Strategy(NoMitigation, Settings),
-    "flux": Strategy(Flux, Settings.paper),
-    "flow-join": Strategy(FlowJoin, Settings.paper),
+    "flux": Strategy(Flux, Settings.paper, buckets=True),
+    "flow-join": Strategy(FlowJoin, Settings.paper, keys=True),
     "pkg": Strategy(PartialKeyGrouping, Settings),
     "reshape-paper": Strategy(Controller, Settings.paper),
     "reshape": Strategy(Controller, Settings),

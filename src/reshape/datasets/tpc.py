@@ -2,7 +2,8 @@
 
 DSB (W2): the paper shows its distributions as figures without numbers. Here the rank-frequency law of a key column
 is Zipf's, with exponent 0.6 for the date of a sale (moderate skew: the first of 40 workers gets about twice its
-fair part) and 1.0 for its item (high skew: the first item alone has four times a worker's fair part).
+fair part) and 1.0 for its item (high skew: the first item alone has four times a worker's fair part). A sale's customer
+gets 0.4: the paper reports no skew of that join.
 
 TPC-H orders (W3): the distribution of ``o_totalprice`` follows from the rules of the TPC-H specification, 4.2.3.
 """
@@ -19,6 +20,7 @@ RANKS_APART = 200
 SALES_PER_GB = 720_000  # rows of web_sales per GB of DSB
 DATES, DATE_EXPONENT = 1_826, 0.6  # five years of sales
 ITEMS, ITEM_EXPONENT = 18_000, 1.0  # items at scale factor 1; the law, not the number, makes the skew
+CUSTOMER_EXPONENT = 0.4
 
 ORDERS_PER_GB = 1_500_000
 SHARE_OF_STATUS = 0.49  # orders with one status, F or O

@@ -9,6 +9,18 @@ class ExchangeError(ReshapeError):
     """Rows could not be sent, kept or received."""
 
 
+class PeerLost(ExchangeError):
+    """The process at the other end of a stream is gone, or has stopped listening."""
+
+    def __init__(self, peer: str, cause: str) -> None:
+        super().__init__(peer, cause)
+        self.peer = peer
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"{self.peer} is gone: {self.cause}"
+
+
 class WireError(ExchangeError):
     """Bytes that are not what the protocol says."""
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyarrow import flight
 
-from reshape.exchange.errors import ExchangeError, WireError
+from reshape.exchange.errors import ExchangeError, PeerLost, WireError
 from reshape.exchange.wire import Envelope, Kind, StreamName
 
 _HEADER = "authorization"
@@ -29,8 +29,15 @@ _END = Envelope(Kind.END, 0, 0).pack()
 _BROKEN = (pa.ArrowException, flight.FlightError, OSError)
 # A sender that still holds its stream open when the listener closes gets this long to end it by itself.
 GRACE_S = 0.5
+# An error's text; gRPC allows 16 KiB, and each character may take four bytes.
+MESSAGE_CHARS = 2_000
 # Calls end at once when their connection is cut; this only bounds the wait for a receiver that is stuck.
 SHUTDOWN_S = 10.0
+# A machine that vanishes closes no connection. Rows that nobody has acknowledged for LOST_MS end the stream (gRPC takes
+# the keepalive's limit for that too); one that only waits is asked for a sign of life. Flight's servers put up with
+# such a question once in five minutes and hang up on whoever asks more often.
+LOST_MS = 20_000
+_KEEPALIVE = [("grpc.keepalive_time_ms", 330_000), ("grpc.keepalive_timeout_ms", LOST_MS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,12 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
         return f"{self._scheme}://{self._address}:{self.port}"
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        try:
+            self._receive(descriptor, reader, writer)
+        except Exception as error:
+            raise _in_short(error) from None
+
+    def _receive(self, descriptor: Any, reader: Any, writer: Any) -> None:
         if self._open_stream is None:
             raise flight.FlightServerError("no streams are taken here")
         receiver = self._open_stream(StreamName.unpack(descriptor.command), reader.schema)
@@ -129,6 +142,9 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
             if envelope.kind == Kind.END:
                 receiver.close()
                 return
+            if envelope.kind == Kind.MARKER:  # everything before it has been taken
+                writer.write(chunk.app_metadata)
+                continue
             rows = -1 if chunk.data is None else chunk.data.num_rows
             if rows != envelope.rows:
                 raise WireError(f"an envelope for {envelope.rows} rows came with {max(rows, 0)} rows")
@@ -138,7 +154,10 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
         handler = self._actions.get(action.type)
         if handler is None:
             raise flight.FlightServerError(f"unknown action {action.type!r}")
-        return [handler(action.body.to_pybytes())]
+        try:
+            return [handler(action.body.to_pybytes())]
+        except Exception as error:
+            raise _in_short(error) from None
 
     def shutdown(self) -> None:
         """Stop listening and end all calls. Flight itself waits for ever for a sender that keeps its stream open."""
@@ -157,6 +176,11 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
             )
 
 
+def _in_short(error: Exception) -> flight.FlightServerError:
+    """Flight sends tracebacks along, and gRPC drops the whole message when it gets longer than its headers may be."""
+    return flight.FlightServerError((str(error) or type(error).__name__)[:MESSAGE_CHARS])
+
+
 def _cut_connections(port: int) -> None:
     """Cut the connections that this process has accepted on a port; Flight has no call for that."""
     for name in os.listdir("/proc/self/fd"):
@@ -170,7 +194,7 @@ def _cut_connections(port: int) -> None:
 
 
 def connect(location: str, access: Access) -> flight.FlightClient:
-    options: dict[str, Any] = {"middleware": [_Bearer(access.secret)]}
+    options: dict[str, Any] = {"middleware": [_Bearer(access.secret)], "generic_options": _KEEPALIVE}
     if access.tls:
         options |= {"tls_root_certs": access.tls.authority.encode(), "override_hostname": access.tls.name}
     return flight.connect(location, **options)
@@ -186,21 +210,39 @@ def call(client: flight.FlightClient, action: str, body: bytes, timeout_s: float
 class Outlet:
     """The sending end of one stream. ``close`` returns when the receiver has taken the last message."""
 
-    def __init__(self, client: flight.FlightClient, name: StreamName, schema: pa.Schema) -> None:
+    def __init__(self, client: flight.FlightClient, name: StreamName, schema: pa.Schema, peer: str = "") -> None:
         self._name = name
+        self._peer = peer or f"the receiver of operator {name.operator}"
         try:
             descriptor = flight.FlightDescriptor.for_command(name.pack())
             self._writer, self._reader = client.do_put(descriptor, schema)
         except _BROKEN as error:
-            raise ExchangeError(
-                f"router {name.router} cannot open a stream to operator {name.operator}: {error}"
-            ) from error
+            raise self._broken(error, f"router {name.router} cannot open a stream") from error
 
     def send(self, batch: pa.RecordBatch, envelope: Envelope) -> None:
         try:
             self._writer.write_with_metadata(batch, envelope.pack())
         except _BROKEN as error:
-            raise self._broken(error) from error
+            raise self._broken(error, f"the stream from router {self._name.router}") from error
+
+    def mark(self, version: int) -> None:
+        """Say that all that follows is sent under this routing version."""
+        try:
+            self._writer.write_metadata(Envelope(Kind.MARKER, version, 0).pack())
+        except _BROKEN as error:
+            raise self._broken(error, f"the stream from router {self._name.router}") from error
+
+    def await_mark(self, version: int) -> None:
+        """Return when the receiver has taken everything that was sent before the mark of this version."""
+        while True:
+            try:
+                answer = self._reader.read()
+            except _BROKEN as error:
+                raise self._broken(error, f"the stream from router {self._name.router}") from error
+            if answer is None:
+                raise PeerLost(self._peer, "it ended the stream while a mark was under way")
+            if Envelope.unpack(answer.to_pybytes()).version >= version:
+                return
 
     def close(self) -> None:
         try:
@@ -208,9 +250,13 @@ class Outlet:
                 self._writer.write_metadata(_END)
             self._writer.close()
         except _BROKEN as error:
-            raise self._broken(error) from error
+            raise self._broken(error, f"the stream from router {self._name.router}") from error
 
-    def _broken(self, error: Exception) -> ExchangeError:
-        return ExchangeError(
-            f"the stream from router {self._name.router} to operator {self._name.operator} broke: {error}"
+    def _broken(self, error: Exception, what: str) -> ExchangeError:
+        message = f"{what} to operator {self._name.operator} broke: {error}"
+        # A receiver that raises is there to say so; only one that is not there is unavailable.
+        return (
+            PeerLost(self._peer, message)
+            if isinstance(error, flight.FlightUnavailableError)
+            else ExchangeError(message)
         )

@@ -3,8 +3,7 @@
 Rows that Spark treats as equal keys hash equal: NaN equals NaN, -0.0 equals 0.0, null equals null, 12:00:00 in seconds
 equals 12:00:00.000 in milliseconds. Widening casts are the planner's: both sides of a join have the same type.
 
-The low bits choose the owner (`owners`), the high ones the mini-partition (`mini_partitions`), so a mini-partition cuts
-through an owner's keys instead of repeating the cut between owners.
+The low bits choose the owner (`owners`), the high ones its mini-partition (`mini_partitions`).
 
 The arithmetic is fixed for ever: a test pins values, because a checkpoint outlives the process that wrote it.
 """
@@ -99,14 +98,17 @@ def hash_rows(columns: Sequence[pa.Array]) -> U64:
     return hashes
 
 
-def owners(hashes: U64, workers: int) -> npt.NDArray[np.int64]:
-    """The worker that owns each hash."""
-    return (hashes % np.uint64(workers)).astype(np.int64)
+def owners(hashes: U64, workers: int) -> npt.NDArray[np.uint16]:
+    """The worker that owns each hash, of at most 65,536."""
+    if workers & (workers - 1) == 0:  # the same remainder, a tenth of the time
+        return (hashes & np.uint64(workers - 1)).astype(np.uint16)
+    return (hashes % np.uint64(workers)).astype(np.uint16)
 
 
-def mini_partitions(hashes: U64, count: int) -> npt.NDArray[np.int64]:
-    """The mini-partition of each hash, from its high half: 0 to count - 1, count below 2**31."""
-    return (((hashes >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32)).astype(np.int64)
+def mini_partitions(hashes: U64, workers: int, per_worker: int) -> npt.NDArray[np.int64]:
+    """The mini-partition of each hash: one of ``per_worker`` of its owner, which is the remainder by ``workers``."""
+    part = ((hashes >> np.uint64(32)) * np.uint64(per_worker)) >> np.uint64(32)
+    return (part * np.uint64(workers) + owners(hashes, workers)).astype(np.int64)
 
 
 def is_injective(types: Sequence[Any]) -> bool:

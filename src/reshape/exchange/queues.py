@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from reshape.exchange.errors import BackPressureTimeout, ExchangeError
+from reshape.exchange.hashing import Mask
 from reshape.exchange.spill import Segment, SpillSpace
 
 # What an item takes beside its values, measured: many small items would otherwise take several times the budget.
@@ -21,7 +22,7 @@ ITEM_BYTES = 256
 COLUMN_BYTES = 512
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Item:
     """Rows of one owner's partition that wait for a worker. ``batch`` is None while they are on disk."""
 
@@ -32,7 +33,15 @@ class Item:
     combined: bool
     batch: pa.RecordBatch | None
     segment: Segment | None = None
+    place: int = 0  # within the segment
     serial: int = 0  # grows from the head of a port to its tail
+
+    def load(self) -> pa.RecordBatch:
+        """The rows; those on disk leave it. Once only."""
+        if self.batch is None:
+            assert self.segment is not None
+            self.batch = self.segment.read(self.place)
+        return self.batch
 
 
 class WorkerQueue:
@@ -64,14 +73,45 @@ class WorkerQueue:
     def pop_left(self, port: int) -> Item:
         item = self.items[port][0]
         if item.batch is None:
-            assert item.segment is not None
-            item.batch = item.segment.read()
+            item.load()
         else:
             self._resident[port].popleft()
             self.memory -= item.bytes
         self.items[port].popleft()
         self.rows[port] -= item.rows
         return item
+
+    def take_tail(self, port: int, owner: int, rows: int) -> list[Item]:
+        """Up to so many rows of an owner, whole items and the last rows of one more, in the order of the queue."""
+        items, taken, others = self.items[port], [], []
+        while items and rows > 0:
+            item = items.pop()
+            if item.owner != owner:
+                others.append(item)
+                continue
+            self.rows[port] -= item.rows
+            if item.batch is not None:
+                self.memory -= item.bytes
+            if item.rows > rows:
+                batch = item.load()
+                self._keep(item, batch.slice(0, item.rows - rows), others)
+                item = _changed(item, batch.slice(item.rows - rows))
+            taken.append(item)
+            rows -= item.rows
+        items.extend(reversed(others))
+        self._resident[port] = deque(item for item in items if item.batch is not None)
+        taken.reverse()
+        return taken
+
+    def _keep(self, item: Item, rest: pa.RecordBatch, others: list[Item]) -> None:
+        kept = _changed(item, rest)
+        others.append(kept)
+        self.rows[item.port] += kept.rows
+        self.memory += kept.bytes
+
+    @property
+    def last_serial(self) -> int:
+        return self._serial
 
     def spill_newest(self, space: SpillSpace, wanted: int) -> None:
         """Set so many bytes of memory free, if there are as many. A join's probe side, port 1, is needed last."""
@@ -111,11 +151,21 @@ class WorkerQueue:
             if segment is not None:
                 segment.finish()
             segment = Segment(space, item.batch.schema)
-        segment.write(item.batch)
+        item.place = segment.write(item.batch)
         self._last_written[item.port] = max(self._last_written[item.port], item.serial)
         item.batch, item.segment = None, segment
         self.memory -= item.bytes
         return segment
+
+
+@dataclass(slots=True)
+class Hold:
+    """Rows that must wait for state: those sent under this routing version or later whose keys are ``among``."""
+
+    port: int
+    version: int
+    among: Callable[[pa.RecordBatch, bool], Mask]  # rows, and whether they were combined
+    waiting: WorkerQueue
 
 
 class HostQueues:
@@ -133,6 +183,7 @@ class HostQueues:
         self._failure: BaseException | None = None
         self._taken = 0
         self._news = False
+        self._holds: dict[tuple[int, int], Hold] = {}  # by worker and transfer
         self.most_memory = 0
 
     def put(
@@ -142,9 +193,15 @@ class HostQueues:
         owner: int,
         batch: pa.RecordBatch,
         *,
+        version: int = 0,
         combined: bool = False,
         may_wait: bool = True,
     ) -> None:
+        """``version`` is the routing version under which the rows were sent."""
+        if self._holds:
+            batch = self._hold_back(worker, port, owner, batch, version, combined)
+            if batch.num_rows == 0:
+                return
         size = batch.nbytes
         if batch.get_total_buffer_size() > size + size // 4:
             # A slice keeps the whole message in memory, also when the rows for all other workers are gone.
@@ -157,11 +214,104 @@ class HostQueues:
             self._count(size)
             self._tell()
 
+    def _hold_back(
+        self, worker: int, port: int, owner: int, batch: pa.RecordBatch, version: int, combined: bool
+    ) -> pa.RecordBatch:
+        """Set aside the rows that must wait for state; the others."""
+        for transfer, hold in self._holds_of(worker, port):
+            if version < hold.version or batch.num_rows == 0:
+                continue
+            among = hold.among(batch, combined)
+            if not among.any():
+                continue
+            held = batch.filter(pa.array(among))
+            size = held.nbytes + _overhead(held)
+            with self._changed:
+                if (worker, transfer) not in self._holds:
+                    continue  # released a moment ago: the rows may go on
+                self._make_room(size, hold.waiting.items[0], may_wait=False)
+                hold.waiting.append(Item(0, owner, held.num_rows, size, combined, held))
+                self._count(size)
+            batch = batch.filter(pa.array(~among))
+        return batch
+
+    def _holds_of(self, worker: int, port: int) -> list[tuple[int, Hold]]:
+        with self._changed:
+            return [(t, hold) for (w, t), hold in self._holds.items() if w == worker and hold.port == port]
+
+    def hold(
+        self, worker: int, port: int, transfer: int, version: int, among: Callable[[pa.RecordBatch, bool], Mask]
+    ) -> None:
+        """Set rows that come from now on aside, until the transfer is released."""
+        with self._changed:
+            self._holds[worker, transfer] = Hold(port, version, among, WorkerQueue(1))
+
+    def release(self, worker: int, transfer: int) -> int:
+        """Let the rows that waited for a transfer go on, ahead of all that come later; how many they are."""
+        with self._changed:
+            hold = self._holds.pop((worker, transfer), None)
+            if hold is None:
+                return 0
+            queue, rows = self._queues[worker], 0
+            for item in self._unloaded(hold):
+                queue.append(replace(item, port=hold.port))
+                rows += item.rows
+            self._tell()
+            return rows
+
+    def take_held(self, worker: int, transfer: int) -> list[Item]:
+        """End a hold whose state will not come; the rows are for the caller to pass on."""
+        with self._changed:
+            hold = self._holds.pop((worker, transfer), None)
+            if hold is None:
+                return []
+            items = self._unloaded(hold)
+            self._memory -= sum(item.bytes for item in items)
+            self._taken += 1
+            self._changed.notify_all()
+            return items
+
+    def _unloaded(self, hold: Hold) -> list[Item]:
+        """All items of a hold in memory. Their bytes stay counted."""
+        items = []
+        while hold.waiting.items[0]:
+            before = hold.waiting.memory
+            item = hold.waiting.pop_left(0)
+            self._memory += item.bytes - (before - hold.waiting.memory)  # what was on disk is in memory again
+            items.append(item)
+        return items
+
+    def last_serial(self, worker: int) -> int:
+        """A mark at the end of a worker's queue: see :meth:`passed`."""
+        with self._changed:
+            return self._queues[worker].last_serial
+
+    def passed(self, worker: int, port: int, serial: int) -> bool:
+        """Has everything before the mark been taken?"""
+        with self._changed:
+            items = self._queues[worker].items[port]
+            return not items or items[0].serial > serial
+
+    def take_tail(self, worker: int, port: int, owner: int, rows: int) -> list[Item]:
+        """Remove up to so many waiting rows of an owner's partition, the newest first; in the order of the queue.
+
+        Items on disk stay there until they are loaded.
+        """
+        with self._changed:
+            queue = self._queues[worker]
+            before = queue.memory
+            taken = queue.take_tail(port, owner, rows)
+            self._memory -= before - queue.memory
+            self._taken += 1
+            self._changed.notify_all()
+            return taken
+
     def _make_room(self, size: int, items: deque[Item], may_wait: bool) -> None:
         self._check()
         if self._space is not None:
             while self._memory + size > self._budget and self._memory > 0:
-                longest = max(self._queues, key=lambda queue: queue.memory)
+                kept = [*self._queues, *(hold.waiting for hold in self._holds.values())]
+                longest = max(kept, key=lambda queue: queue.memory)
                 before = longest.memory
                 try:
                     longest.spill_newest(self._space, self._memory + size - self._budget)
@@ -203,14 +353,18 @@ class HostQueues:
             queue = self._queues[worker]
             # The item may have come from disk, and each worker's head may be put back: that adds up.
             self._make_room(size, queue.items[item.port], may_wait=False)
-            queue.append_left(replace(item, rows=rest.num_rows, bytes=size, batch=rest, segment=None))
+            queue.append_left(_changed(item, rest))
             self._count(size)
             self._tell()
 
     def waiting(self, worker: int) -> list[int]:
-        """Rows that wait, per port."""
+        """Rows that wait, per port, those held back for state included."""
         with self._changed:
-            return list(self._queues[worker].rows)
+            rows = list(self._queues[worker].rows)
+            for (holder, _), hold in self._holds.items():
+                if holder == worker:
+                    rows[hold.port] += hold.waiting.rows[0]
+            return rows
 
     def wait_for_rows(self, timeout_s: float) -> None:
         """Return when rows have come or somebody has called ``wake`` since this last returned, or after the time."""
@@ -243,6 +397,11 @@ class HostQueues:
     def _tell(self) -> None:
         self._news = True
         self._changed.notify_all()
+
+
+def _changed(item: Item, rows: pa.RecordBatch) -> Item:
+    """The same item with some of its rows."""
+    return replace(item, rows=rows.num_rows, bytes=rows.nbytes + _overhead(rows), batch=rows, segment=None)
 
 
 def _overhead(batch: pa.RecordBatch) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +32,14 @@ LEAST_BYTES_PER_MESSAGE = 1024 * 1024
 LEAST_ROWS_PER_SLICE = 256
 
 
+class Tally(Protocol):
+    """Counts what passes a router, for those who choose among keys."""
+
+    def count(self, owner: Workers, hashes: Hashes) -> None: ...
+
+    def take(self) -> tuple[dict[int, dict[int, int]], dict[int, int]]: ...
+
+
 class Partitioner(Protocol):
     """Finds the owner of each row; also a hash per row where rows have keys."""
 
@@ -48,7 +55,14 @@ class HashPartitioner:
 
     def partition(self, batch: pa.RecordBatch) -> tuple[Workers, Hashes | None]:
         hashes = hash_rows([batch.column(index) for index in self._columns])
-        return owners(hashes, self._workers).astype(np.uint16, copy=False), hashes
+        return owners(hashes, self._workers), hashes
+
+
+class OnePartition:
+    """Without keys all rows belong to the first worker: the one group of a global aggregate."""
+
+    def partition(self, batch: pa.RecordBatch) -> tuple[Workers, Hashes | None]:
+        return np.zeros(batch.num_rows, dtype=np.uint16), None
 
 
 @dataclass(slots=True)
@@ -73,28 +87,29 @@ class Router:
         table: RoutingTable | None = None,
         buckets_per_worker: int = 16,
         combined: bool = False,
+        tally: Tally | None = None,
     ) -> None:
         """``hosts`` gives the host of each worker; workers of a host are neighbours."""
         if len(hosts) > MOST_WORKERS:
             raise ExchangeError(f"{len(hosts):,} workers are more than the {MOST_WORKERS:,} that an exchange can have")
-        _keep_freed_memory()
         self._partitioner = partitioner
         self._hosts = tuple(hosts)
         self._send = send
         self._combined = combined
-        self._buckets = len(hosts) * buckets_per_worker
+        self._per_worker = buckets_per_worker
         self._pending: dict[int, _Pending] = {}
         self._sequence: dict[int, int] = {}
         self.table = table or RoutingTable()
-        self._rules = _Rules(self.table, len(hosts), self._buckets)
+        self._rules = _Rules(self.table, len(hosts), buckets_per_worker)
         self.routed = np.zeros(len(hosts), dtype=np.int64)
         self.sent = np.zeros(len(hosts), dtype=np.int64)
+        self.tally = tally
 
     def use(self, table: RoutingTable) -> bool:
         """Use a table from the next batch on; False if it is not newer than the one in use."""
         if table.version <= self.table.version:
             return False
-        rules = _Rules(table, len(self._hosts), self._buckets)
+        rules = _Rules(table, len(self._hosts), self._per_worker)
         self.flush()
         self.table = table
         self._rules = rules
@@ -104,12 +119,24 @@ class Router:
         if batch.num_rows == 0:
             return
         owner, hashes = self._partitioner.partition(batch)
-        worker = self._rules.redirect(owner, hashes)
+        if self.tally is not None and hashes is not None:
+            self.tally.count(owner, hashes)
+        if self.table.two_choices and hashes is not None:
+            worker = two_choices(owner, hashes, self.sent)
+        else:
+            worker = self._rules.redirect(owner, hashes)
         order, slices = _by_worker_and_owner(worker, owner, len(self._hosts))
         for part in slices:  # before sending, which may wait: rows that wait here are part of a worker's workload
             self.routed[part.owner] += part.rows
             self.sent[part.worker] += part.rows
         self._pack(_take(batch, order), slices)
+
+    def report(self) -> dict[str, Any]:
+        """Cumulative counts; what a tally has is since the report before."""
+        facts: dict[str, Any] = {"routed": self.routed.tolist(), "sent": self.sent.tolist()}
+        if self.tally is not None:
+            facts["keys"], facts["buckets"] = self.tally.take()
+        return facts
 
     def flush(self) -> None:
         """Send everything that waits to be sent."""
@@ -162,8 +189,10 @@ class Router:
 class _Rules:
     """A routing table made ready for whole batches: the number of the rule by key, mini-partition and owner."""
 
-    def __init__(self, table: RoutingTable, workers: int, buckets: int) -> None:
-        self._buckets = buckets
+    def __init__(self, table: RoutingTable, workers: int, per_worker: int) -> None:
+        self._workers = workers
+        self._per_worker = per_worker
+        buckets = workers * per_worker
         self._shares: list[Shares] = [*table.keys.values(), *table.buckets.values(), *table.owners.values()]
         strangers = {worker for shares in self._shares for worker in shares.workers if not 0 <= worker < workers}
         if strangers:
@@ -211,7 +240,7 @@ class _Rules:
         if hashes is None:
             return rule
         if self._rule_of_bucket is not None:
-            by_bucket = self._rule_of_bucket[mini_partitions(hashes, self._buckets)]
+            by_bucket = self._rule_of_bucket[mini_partitions(hashes, self._workers, self._per_worker)]
             rule = np.where(by_bucket >= 0, by_bucket, rule)
         if len(self._keys):
             rows = np.flatnonzero(self._maybe[_middle(hashes)])
@@ -253,14 +282,31 @@ def deal(shares: Shares, start: int, rows: int) -> Workers:
     return dealt
 
 
-@cache
-def _keep_freed_memory() -> None:
-    """Let this process reuse the memory of temporaries; page faults would take a quarter of a router's time.
+def two_choices(owner: Workers, hashes: Hashes, sent: npt.NDArray[np.int64]) -> Workers:
+    """Partial key grouping: each row to the less loaded of its key's two workers, by this router's own counts.
 
-    glibc gives the memory of large arrays back to the system as soon as they are freed. Freeing a larger one, that was
-    never touched, raises both of its thresholds for good (mallopt(3), M_MMAP_THRESHOLD).
+    Row by row that would bring two workers level and then alternate between them; whole batches do the same at once.
     """
-    np.empty(31 * 1024 * 1024, dtype=np.uint8)
+    workers = len(sent)
+    if workers == 1:
+        return owner
+    shift = (hashes >> np.uint64(40)) % np.uint64(workers - 1) + np.uint64(1)
+    other = ((owner + shift) % np.uint64(workers)).astype(np.uint16)
+    chosen = owner.copy()
+    load = sent.copy()
+    pair = owner.astype(np.uint32) << np.uint32(16) | other
+    order = np.argsort(pair, kind="stable")
+    present, starts = np.unique(pair[order], return_index=True)
+    ends = [*starts[1:].tolist(), len(order)]
+    for both, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
+        first, second, rows = both >> 16, both & 0xFFFF, end - start
+        kept = min(rows, max(0, (rows + int(load[second]) - int(load[first]) + 1) // 2))
+        if kept < rows:
+            shares = Shares.of(first, {second: Fraction(rows - kept, rows)})
+            chosen[order[start:end]] = deal(shares, 0, rows)
+        load[first] += kept
+        load[second] += rows - kept
+    return chosen
 
 
 def _by_worker_and_owner(worker: Workers, owner: Workers, count: int) -> tuple[npt.NDArray[np.intp], list[Slice]]:

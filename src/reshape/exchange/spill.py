@@ -1,8 +1,10 @@
-"""Waiting rows on disk: Arrow IPC streams, compressed, read back in the order in which they were written."""
+"""Waiting rows on disk: Arrow IPC streams, compressed; each batch can be read back by itself."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -16,6 +18,8 @@ from reshape.exchange.errors import SpillError
 
 T = TypeVar("T")
 
+_PREFIX = "reshape-spill-"
+
 # lz4 costs a fraction of what the disk does and halves what typical rows take.
 _OPTIONS = ipc.IpcWriteOptions(compression="lz4")
 
@@ -27,6 +31,7 @@ class SpillSpace:
         self._parents = parents or [tempfile.gettempdir()]
         self._limit = limit_bytes
         self._directory: Path | None = None
+        self._lock = -1
         self._files = 0
         self._closed = False
         self._segments: set[Segment] = set()
@@ -46,7 +51,11 @@ class SpillSpace:
         causes = []
         for parent in self._parents:
             try:
-                return Path(tempfile.mkdtemp(prefix="reshape-spill-", dir=parent))
+                fresh = Path(tempfile.mkdtemp(prefix="reshape-new-", dir=parent))
+                self._lock = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
+                # Only now, locked, it gets the name by which others would sweep it away.
+                return fresh.rename(fresh.with_name(fresh.name.replace("reshape-new-", _PREFIX)))
             except OSError as error:
                 causes.append(f"{parent} ({error.strerror})")
         raise SpillError(
@@ -78,6 +87,20 @@ class SpillSpace:
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
+            os.close(self._lock)
+
+
+def sweep(parents: list[str]) -> None:
+    """Remove what tasks have left that were killed: their directories are not locked any more."""
+    for parent in parents:
+        for directory in Path(parent).glob(f"{_PREFIX}*"):
+            with contextlib.suppress(OSError):  # locked: its task lives; gone: somebody else was here
+                handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(directory, ignore_errors=True)
+                finally:
+                    os.close(handle)
 
 
 class Segment:
@@ -88,38 +111,52 @@ class Segment:
         self._path = space.new_file()
         self.schema = schema
         self.open_for_writing = True
-        self._waiting = 0
+        self._waiting: dict[int, int] = {}  # the place in the file of each batch that is still wanted, by its number
+        self._written = 0
+        self._reading = False
         self._bytes = 0
-        self._reader: ipc.RecordBatchStreamReader | None = None
         self._file: pa.NativeFile = self._guard(lambda: pa.OSFile(str(self._path), "wb"))
         space.add(self)
-        self._writer = self._guard(lambda: ipc.new_stream(self._file, schema, options=_OPTIONS))
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._guard(lambda: self._writer.write_batch(batch))
-        self._waiting += 1
+    def write(self, batch: pa.RecordBatch) -> int:
+        """The number of the batch, to read it by."""
+        start = self._guard(self._file.tell)
+        self._guard(lambda: self._write_stream(batch))
+        number, self._written = self._written, self._written + 1
+        self._waiting[number] = start
         size = self._file.tell()
         grown, self._bytes = size - self._bytes, size
         self._space.count(grown)
+        return number
 
     def finish(self) -> None:
         """Nothing more will be written."""
         if self.open_for_writing:
             self.open_for_writing = False
-            self._guard(self._writer.close)
             self._guard(self._file.close)
 
-    def read(self) -> pa.RecordBatch:
-        """The next batch in the order of writing."""
-        if self._reader is None:
+    def read(self, number: int | None = None) -> pa.RecordBatch:
+        """A batch by its number, once; without one, the first that has not been read."""
+        if not self._reading:
+            self._reading = True
             self.finish()
             self._file = self._guard(lambda: pa.OSFile(str(self._path), "rb"))
-            self._reader = self._guard(lambda: ipc.open_stream(self._file))
-        batch = self._guard(self._reader.read_next_batch)
-        self._waiting -= 1
-        if self._waiting == 0:
+        number = min(self._waiting) if number is None else number
+        place = self._waiting[number]
+        batch = self._guard(lambda: self._read_at(place))
+        del self._waiting[number]
+        if not self._waiting:
             self.close()
         return batch
+
+    def _write_stream(self, batch: pa.RecordBatch) -> None:
+        """Each batch is a stream of its own, so that it can be read without those before it."""
+        with ipc.new_stream(self._file, self.schema, options=_OPTIONS) as writer:
+            writer.write_batch(batch)
+
+    def _read_at(self, place: int) -> pa.RecordBatch:
+        self._file.seek(place)
+        return ipc.open_stream(self._file).read_next_batch()
 
     def close(self) -> None:
         self.open_for_writing = False

@@ -10,7 +10,7 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 from reshape.exchange.errors import WireError
@@ -78,6 +78,17 @@ class Envelope:
         return cls(Kind(kind), version, sequence, slices, bool(flags & _COMBINED))
 
 
+class Purpose(StrEnum):
+    """What a stream brings: rows of a router, or what one load transfer moves between two workers."""
+
+    ROWS = "rows"
+    REPLICA = "replica"  # a copy of immutable state
+    HAND_OVER = "hand over"  # state of keys that have moved
+    HELD = "held"  # rows that were held back for state that stays where it is
+    BACKLOG = "backlog"  # rows that waited at another worker
+    SCATTERED = "scattered"  # a helper's part of its owner's state
+
+
 @dataclass(frozen=True, slots=True)
 class StreamName:
     """Which stream this is: who sends, to which input of which operator, in which attempt of which run."""
@@ -87,6 +98,9 @@ class StreamName:
     router: str
     operator: int
     port: int
+    purpose: str = Purpose.ROWS
+    transfer: int = 0
+    worker: int = -1  # whom a transfer is for
 
     def pack(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -98,9 +112,11 @@ class StreamName:
             name = cls(**fields)
         except (ValueError, TypeError, RecursionError) as error:
             raise WireError(f"not the name of a stream: {(data or b'')[:200]!r}") from error
-        texts, numbers = (name.run, name.router), (name.attempt, name.operator, name.port)
+        texts, numbers = (name.run, name.router), (name.attempt, name.operator, name.port, name.transfer, name.worker)
         if not (all(type(text) is str for text in texts) and all(type(number) is int for number in numbers)):
             raise WireError(f"not the name of a stream: {(data or b'')[:200]!r}")
+        if name.purpose not in set(Purpose):
+            raise WireError(f"a stream for {name.purpose!r} is not known here")
         return name
 
 

@@ -56,13 +56,36 @@ class HashedKeys:
 
 @dataclass(frozen=True, slots=True)
 class MiniPartitions:
-    """All keys of some of the `count` mini-partitions."""
+    """All keys of some mini-partitions, of which each worker owns `per_worker`."""
 
     ids: frozenset[int]
-    count: int
+    workers: int
+    per_worker: int
 
     def holds(self, hashes: U64) -> Mask:
-        return np.isin(mini_partitions(hashes, self.count), np.fromiter(self.ids, dtype=np.int64, count=len(self.ids)))
+        ids = np.fromiter(self.ids, dtype=np.int64, count=len(self.ids))
+        return np.isin(mini_partitions(hashes, self.workers, self.per_worker), ids)
+
+
+@dataclass(frozen=True, slots=True)
+class AllBut:
+    """All keys that are not in a set."""
+
+    others: KeySet
+
+    def holds(self, hashes: U64) -> Mask:
+        return ~self.others.holds(hashes)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Keys that are in one of two sets."""
+
+    first: KeySet
+    second: KeySet
+
+    def holds(self, hashes: U64) -> Mask:
+        return self.first.holds(hashes) | self.second.holds(hashes)
 
 
 class Operator(ABC):

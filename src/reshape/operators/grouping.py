@@ -42,7 +42,7 @@ class Grouping:
         self.output_schema = pa.schema(
             key_fields
             + [
-                pa.field(aggregate.name, logic.output_type)
+                pa.field(aggregate.name, logic.output_type, logic.nullable)
                 for aggregate, logic in zip(aggregates, self._logics, strict=True)
             ]
         )

@@ -100,7 +100,7 @@ class JoinSpec:
             assert number is not None
             field = self.schema_of(side).field(number)
             other: Side = "left" if side == "right" else "right"
-            extended = self.preserves(other) and column.right != column.left
+            extended = self.preserves(other)
             fields.append(field.with_name(column.name).with_nullable(field.nullable or extended))
         return pa.schema(fields)
 

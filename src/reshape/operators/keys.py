@@ -105,17 +105,18 @@ def check_keys(operator: str, schema: pa.Schema, keys: Iterable[int]) -> None:
     """Raises `UnsupportedKeyType` when a key column has a type without equality."""
     for key in keys:
         field = schema.field(key)
-        if not _comparable(field.type):
+        if not comparable(field.type):
             raise UnsupportedKeyType(str(field.type), field.name, operator)
 
 
-def _comparable(kind: pa.DataType) -> bool:
+def comparable(kind: pa.DataType) -> bool:
+    """Whether values of a type can be keys."""
     if isinstance(kind, pa.BaseExtensionType):
-        return _comparable(kind.storage_type)
+        return comparable(kind.storage_type)
     if pat.is_dictionary(kind):
-        return _comparable(kind.value_type)
+        return comparable(kind.value_type)
     if pat.is_struct(kind):
-        return all(_comparable(field.type) for field in kind)
+        return all(comparable(field.type) for field in kind)
     return not (pat.is_nested(kind) or pat.is_interval(kind))
 
 

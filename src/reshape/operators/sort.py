@@ -25,14 +25,15 @@ _RUN_ROWS = 262_144
 
 @dataclass(frozen=True)
 class SortSpec:
-    """What to sort, and how."""
+    """What to sort, and how. The last ``hidden`` columns only order the rows; they do not appear."""
 
     schema: pa.Schema
     ordering: Ordering
+    hidden: int = 0
 
     @property
     def output_schema(self) -> pa.Schema:
-        return self.schema
+        return pa.schema(list(self.schema)[: len(self.schema) - self.hidden])
 
     def build(self, *, scattered: bool = False) -> Sort:
         return Sort(self, scattered=scattered)
@@ -46,7 +47,7 @@ class Sort(Operator):
     def __init__(
         self, spec: SortSpec, *, scattered: bool = False, output_rows: int = OUTPUT_ROWS, run_rows: int = _RUN_ROWS
     ) -> None:
-        super().__init__(spec.schema, scattered=scattered, output_rows=output_rows)
+        super().__init__(spec.output_schema, scattered=scattered, output_rows=output_rows)
         check_keys(self.name, spec.schema, spec.ordering.columns)
         self.spec = spec
         self._run_rows = run_rows
@@ -74,11 +75,11 @@ class Sort(Operator):
             return iter(())
         rows = Rows.of(self.spec.schema, self._runs)
         if len(self._runs) == 1:
-            return rows.batches(self.output_rows)
+            return map(self._shown, rows.batches(self.output_rows))
         # The block replaces the runs it was made of; both together would be twice the memory.
         self._runs = list(rows.batches(len(rows)))
         order = sorted_order([rows.columns[i] for i in self.spec.ordering.columns], self.spec.ordering, presorted=True)
-        return rows.batches(self.output_rows, order)
+        return map(self._shown, rows.batches(self.output_rows, order))
 
     def mutability(self, port: int) -> Mutability:
         return Mutability.MUTABLE
@@ -123,7 +124,13 @@ class Sort(Operator):
             return None
         heads = [run.slice(0, limit) for run in self._runs]
         arrived = Rows.of(self.spec.schema, [*heads, *self._arriving])
-        return arrived.take_batch(self._order(arrived)[:limit])
+        return self._shown(arrived.take_batch(self._order(arrived)[:limit]))
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows without what only ordered them."""
+        if not self.spec.hidden:
+            return batch
+        return pa.RecordBatch.from_arrays(batch.columns[: -self.spec.hidden], schema=self.output_schema)
 
     def _close_run(self) -> None:
         if not self._arriving:

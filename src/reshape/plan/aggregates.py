@@ -136,11 +136,12 @@ class UserAggregate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UserDefined:
-    """A user's own aggregate of some columns."""
+    """A user's own aggregate of some columns. `names` is what `update` sees them as, where their own will not do."""
 
     name: str
     columns: tuple[int, ...]
     function: UserAggregate
+    names: tuple[str, ...] = ()
 
 
 Aggregate = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,15 +14,17 @@ from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
 from reshape.operators.sort import SortSpec
 
+Tuning = tuple[tuple[str, Any], ...]  # settings that hold for one operator only
 MapFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
 class SourceNode:
-    """A DataFrame; ``number`` is its place in the flow's list of them."""
+    """A DataFrame; ``number`` is its place in the flow's list of them. ``projected`` tells what Spark selects."""
 
     number: int
     schema: pa.Schema
+    projected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class MapNode:
     child: Node
     function: MapFunction
     schema: pa.Schema
+    ordered: bool = False  # whether it needs the rows of a key in their order
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class JoinNode:
     left: Node
     right: Node
     spec: JoinSpec
+    tuning: Tuning = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -48,6 +53,7 @@ class JoinNode:
 class GroupNode:
     child: Node
     spec: GroupBySpec
+    tuning: Tuning = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -58,6 +64,7 @@ class GroupNode:
 class SortNode:
     child: Node
     spec: SortSpec
+    tuning: Tuning = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -68,6 +75,7 @@ class SortNode:
 class DistinctNode:
     child: Node
     spec: DistinctSpec
+    tuning: Tuning = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -80,6 +88,7 @@ class RelayNode:
 
     child: Node
     spec: RelaySpec
+    tuning: Tuning = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -93,6 +102,7 @@ class SetNode:
     left: Node
     right: Node
     spec: SetProbeSpec
+    tuning: Tuning = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -101,14 +111,11 @@ class SetNode:
 
 @dataclass(frozen=True)
 class UnionNode:
-    """Rows of both, as in UNION ALL."""
+    """Rows of both, as in UNION ALL. Both sides have this very schema."""
 
     left: Node
     right: Node
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.left.schema
+    schema: pa.Schema
 
 
 Node = SourceNode | MapNode | JoinNode | GroupNode | SortNode | DistinctNode | RelayNode | SetNode | UnionNode

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
+from reshape.control.profile import Split
+from reshape.control.strategies import STRATEGIES
 from reshape.operators.base import Operator
+from reshape.plan.mitigation import Mitigation, choose_split
 from reshape.plan.ordering import Ordering
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -25,7 +28,7 @@ class Port:
     """One input of an operator: rows find their owner by the hash of key columns or by their place in an order.
 
     ``sources`` and ``operators`` are the producers; a union has several. ``after`` is the port that has to end first,
-    as the probe side of a join waits for the build side.
+    as the probe side of a join waits for the build side. ``mutable``: its rows change the state that they meet (§5.1).
     """
 
     schema: pa.Schema
@@ -34,6 +37,7 @@ class Port:
     sources: tuple[int, ...] = ()
     operators: tuple[int, ...] = ()
     after: int | None = None
+    mutable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,17 @@ class Edge:
     port: int
     input: Port
     hosts: tuple[int, ...]
+    count_keys: bool = False  # whether the brain chooses among keys
+    count_buckets: bool = False
+    buckets_per_worker: int = 16
 
 
 @dataclass(frozen=True, slots=True)
 class PhysicalOperator:
     """``target`` is the (operator, port) that its output goes to; None for the last one, whose output is the result.
 
-    ``cost_s_per_row`` emulates an expensive operator, for experiments only.
+    ``logic_elsewhere`` is what all workers but the first one run, where that differs: a global aggregate of no rows is
+    still one row. ``cost_s_per_row`` emulates an expensive operator, for experiments only.
     """
 
     id: int
@@ -64,6 +72,12 @@ class PhysicalOperator:
     target: tuple[int, int] | None = None
     functions: tuple[ArrowFunction, ...] = ()
     cost_s_per_row: float = 0.0
+    mitigation: Mitigation = field(default_factory=Mitigation)
+    ordered: str | None = None  # the function behind it that needs the rows of a key in their order
+    logic_elsewhere: LogicSpec | None = None
+
+    def logic_of(self, owner: int) -> LogicSpec:
+        return self.logic if owner == 0 or self.logic_elsewhere is None else self.logic_elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +88,7 @@ class PhysicalPlan:
     operators: tuple[PhysicalOperator, ...]
     hosts: int
     workers: int
+    buckets_per_worker: int = 16  # mini-partitions, the unit of Flux
 
     def workers_of(self, host: int) -> range:
         """The workers of a host; hosts differ by one worker at most."""
@@ -83,7 +98,18 @@ class PhysicalPlan:
         return tuple(host for host in range(self.hosts) for _ in self.workers_of(host))
 
     def edge(self, operator: int, port: int) -> Edge:
-        return Edge(operator, port, self.operators[operator].ports[port], self.host_of_workers())
+        target = self.operators[operator]
+        strategy = STRATEGIES[target.mitigation.strategy]
+        by_keys = choose_split(self, target, port).split is Split.BY_KEYS
+        return Edge(
+            operator,
+            port,
+            target.ports[port],
+            self.host_of_workers(),
+            count_keys=strategy.keys or (by_keys and target.mitigation.strategy != "none"),
+            count_buckets=strategy.buckets,
+            buckets_per_worker=self.buckets_per_worker,
+        )
 
     def source_target(self, source: int) -> tuple[int, int]:
         """The (operator, port) that a source feeds."""
@@ -92,3 +118,8 @@ class PhysicalPlan:
                 if source in port.sources:
                     return operator.id, index
         raise KeyError(source)
+
+    def source_job(self, source: int) -> str:
+        """What a source's job is called in Spark's UI."""
+        operator, _ = self.source_target(source)
+        return f"reshape {self.name}: source {source} for {self.operators[operator].label}"

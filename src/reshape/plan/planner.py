@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec
+from reshape.operators.keys import comparable
 from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
 from reshape.operators.sort import SortSpec
+from reshape.plan.mitigation import Mitigation
 from reshape.plan.nodes import (
     DistinctNode,
     GroupNode,
     JoinNode,
-    MapFunction,
     MapNode,
     Node,
     RelayNode,
@@ -26,6 +26,7 @@ from reshape.plan.nodes import (
     UnionNode,
 )
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
+from reshape.plan.sendable import function_name
 
 _Spec = GroupBySpec | JoinSpec | RelaySpec | DistinctSpec | SetProbeSpec | SortSpec
 
@@ -38,18 +39,36 @@ class _Output:
     operators: tuple[int, ...] = ()
 
 
+Tuned = Callable[[dict[str, Any]], tuple[Mitigation, float]]
+
+
 class Planner:
     """Places a tree; inputs of an operator are planned before it, so operators come in the order of the flow."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuned: Tuned = lambda _: (Mitigation(), 0.0)) -> None:
+        """``tuned`` gives the strategy and the emulated cost of an operator that has settings of its own."""
         self._operators: list[PhysicalOperator] = []
+        self._tuned = tuned
 
     def plan(self, root: Node, name: str, hosts: int, workers: int) -> PhysicalPlan:
         self._operators = []
-        self._place(root)
+        rows = self._place(root)
+        if rows.sources and not isinstance(root, SourceNode):
+            # Rows of a union that come straight from a source have to pass through a worker to be part of the result.
+            keys = tuple(number for number, field in enumerate(root.schema) if comparable(field.type))
+            port = Port(root.schema, keys, sources=rows.sources, mutable=False)
+            self._add(RelaySpec(root.schema, keys), "union", (port,))
         return PhysicalPlan(name, tuple(self._operators), hosts, workers)
 
     def _place(self, node: Node) -> _Output:
+        output = self._placed(node)
+        tuning = getattr(node, "tuning", ())
+        for operator in output.operators if tuning else ():
+            mitigation, cost = self._tuned(dict(tuning))
+            self._operators[operator] = replace(self._operators[operator], mitigation=mitigation, cost_s_per_row=cost)
+        return output
+
+    def _placed(self, node: Node) -> _Output:
         match node:
             case SourceNode():
                 return _Output(sources=(node.number,))
@@ -59,7 +78,7 @@ class Planner:
             case MapNode():
                 output = self._place(node.child)
                 for operator in output.operators:
-                    self._add_function(operator, node.function, node.schema)
+                    self._add_function(operator, node)
                 return output
             case JoinNode():
                 spec = node.spec
@@ -74,11 +93,16 @@ class Planner:
                 keys = tuple(range(len(node.spec.schema)))
                 return self._two_sided((node.right, keys), (node.left, keys), node.spec, node.spec.kind)
             case GroupNode():
-                return self._one_sided(node.child, node.spec, "group by", keys=node.spec.keys)
+                if node.spec.keys:
+                    return self._one_sided(node.child, node.spec, "group by", keys=node.spec.keys)
+                output = self._one_sided(node.child, replace(node.spec, emit_when_empty=True), "aggregate")
+                (number,) = output.operators
+                self._operators[number] = replace(self._operators[number], logic_elsewhere=node.spec)
+                return output
             case DistinctNode():
                 return self._one_sided(node.child, node.spec, "distinct", keys=tuple(range(len(node.spec.schema))))
             case RelayNode():
-                return self._one_sided(node.child, node.spec, "repartition", keys=node.spec.keys)
+                return self._one_sided(node.child, node.spec, "repartition", keys=node.spec.keys, mutable=False)
             case SortNode():
                 return self._one_sided(node.child, node.spec, "sort", ordering=node.spec.ordering)
 
@@ -94,7 +118,16 @@ class Planner:
         ports = []
         for after, (node, keys) in ((None, build), (0, probe)):
             rows = self._place(node)
-            ports.append(Port(node.schema, keys, sources=rows.sources, operators=rows.operators, after=after))
+            ports.append(
+                Port(
+                    node.schema,
+                    keys,
+                    sources=rows.sources,
+                    operators=rows.operators,
+                    after=after,
+                    mutable=after is None,
+                )
+            )
         return self._add(spec, label, tuple(ports))
 
     def _add(self, spec: _Spec, label: str, ports: tuple[Port, ...]) -> _Output:
@@ -103,9 +136,16 @@ class Planner:
             for producer in port.operators:
                 self._operators[producer] = replace(self._operators[producer], target=(number, index))
         label = f"{label} (operator {number})"
-        self._operators.append(PhysicalOperator(number, label, spec, ports, spec.output_schema))
+        mitigation, cost = self._tuned({})
+        self._operators.append(
+            PhysicalOperator(number, label, spec, ports, spec.output_schema, mitigation=mitigation, cost_s_per_row=cost)
+        )
         return _Output(operators=(number,))
 
-    def _add_function(self, operator: int, function: MapFunction, schema: pa.Schema) -> None:
+    def _add_function(self, operator: int, node: MapNode) -> None:
         before = self._operators[operator]
-        self._operators[operator] = replace(before, functions=(*before.functions, function), output=schema)
+        function, schema = node.function, node.schema
+        ordered = f"the function {function_name(function)}" if node.ordered else before.ordered
+        self._operators[operator] = replace(
+            before, functions=(*before.functions, function), output=schema, ordered=ordered
+        )

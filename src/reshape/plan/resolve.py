@@ -1,20 +1,21 @@
-"""PySpark's own columns, understood by Spark's own analyzer.
-
-An expression is applied to an empty DataFrame of the right schema; what the analyzer makes of it says which column and
-which function is meant, so names, aliases and types follow Spark's rules.
-"""
+"""PySpark's own columns, as keys, aggregates and orderings of operators. Names and types follow Spark's rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from reshape.errors import ReshapeError
+from reshape.errors import FlowError
 from reshape.plan import aggregates as agg
+from reshape.plan.analysis import Input, NotSupported, as_column, kind, named_expressions, scala_list, unnamed
 from reshape.plan.ordering import Ordering, SortKey
+from reshape.plan.types import unused
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, GroupedData
+
+__all__ = ["NotSupported", "ResolvedGrouping", "ResolvedOrdering", "UserColumn", "resolve_grouping", "resolve_ordering"]
 
 _BY_COLUMN: dict[str, Any] = {
     "Sum": agg.Sum,
@@ -29,107 +30,218 @@ _BY_COLUMN: dict[str, Any] = {
     "CollectList": agg.CollectList,
 }
 
+# Spark casts what these read to double; the operator does so itself, so any number will do behind other operators too.
+_IN_DOUBLES = ("VarianceSamp", "VariancePop", "StddevSamp", "StddevPop")
+_NUMBERS = ("ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DecimalType")
+
 SUPPORTED = (
     "count, countDistinct, sum, min, max, mean (avg), variance, var_samp, var_pop, stddev, stddev_samp, stddev_pop, "
-    "median, percentile, collect_list, first"
+    "median, percentile, collect_list, first, and reshape.aggregate(...)"
 )
 
 
-class NotSupported(ReshapeError):
-    """An expression that a flow cannot run, with what it can."""
+@dataclass(frozen=True)
+class UserColumn:
+    """A user's own aggregate of some columns, beside PySpark's in ``agg``."""
 
-    def __init__(self, what: str, expression: str, instead: str) -> None:
-        super().__init__(what, expression, instead)
+    function: agg.UserAggregate
+    columns: tuple[Any, ...]
+    name: str
+
+    def alias(self, name: str) -> UserColumn:
+        return replace(self, name=name)
+
+
+@dataclass(frozen=True)
+class ResolvedGrouping:
+    """Keys and aggregates by column number. ``projection`` is what Spark selects in the source, None for all."""
+
+    keys: tuple[int, ...]
+    key_names: tuple[str, ...]
+    aggregates: tuple[agg.Aggregate, ...]
+    projection: tuple[tuple[Column, str], ...] | None
+    texts: tuple[str, ...] = ()  # the projection, for people
+
+
+@dataclass(frozen=True)
+class ResolvedOrdering:
+    """``hidden`` are columns that Spark adds in the source; they order the rows and do not appear."""
+
+    ordering: Ordering
+    hidden: tuple[tuple[Column, str], ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+class _Columns:
+    """Numbers the columns that an operator needs; for a source these and no others are selected."""
+
+    def __init__(self, source: Input, what: str) -> None:
+        self._source = source
         self.what = what
-        self.expression = expression
-        self.instead = instead
+        self.chosen: list[tuple[Any, str]] = []
 
-    def __str__(self) -> str:
-        return f"{self.what} cannot use {self.expression}; {self.instead}"
+    def key(self, expression: Any, name: str) -> int:
+        """A column of the result, under this name."""
+        if not self._source.computes:
+            return self.plain(expression)
+        self._check(expression)
+        self.chosen.append((expression, name))
+        return len(self.chosen) - 1
+
+    def input(self, expression: Any) -> int:
+        """A column that an aggregate reads; one that is there already is not sent twice."""
+        if not self._source.computes:
+            return self.plain(expression)
+        self._check(expression)
+        for number, (known, _) in enumerate(self.chosen):
+            if known.semanticEquals(expression):
+                return number
+        name = str(expression.name() if kind(expression) == "AttributeReference" else expression.sql())
+        self.chosen.append((expression, unused(name, [known for _, known in self.chosen])))
+        return len(self.chosen) - 1
+
+    def _check(self, expression: Any) -> None:
+        if not self._source.covers(expression):
+            raise NotSupported(
+                self.what, expression.sql(), "it changes rows as well; compute it in the DataFrame that the flow reads"
+            )
+
+    def plain(self, expression: Any) -> int:
+        number = self._source.number(unnamed(expression))
+        if number is None:
+            raise self._source.refuse(self.what, expression)
+        return number
 
 
-def resolve_aggregates(empty: DataFrame, keys: Sequence[Any], expressions: Sequence[Any]) -> tuple[agg.Aggregate, ...]:
-    """The aggregates of ``groupBy(*keys).agg(*expressions)`` on a DataFrame like this one."""
-    grouped = empty.groupBy(*keys)
-    result = grouped.agg(*expressions)
-    plan = result._jdf.queryExecution().analyzed()
-    columns = list(empty.columns)
-    made = []
-    listed = _sequence(plan.aggregateExpressions())
-    for expression in listed[len(keys) :]:
-        made.append(_aggregate(expression, columns))
-    return tuple(made)
+def resolve_grouping(
+    source: Input,
+    keys: Sequence[Any],
+    ask: Callable[[GroupedData], DataFrame],
+    users: Sequence[tuple[int, UserColumn]] = (),
+) -> ResolvedGrouping:
+    """What ``ask`` makes of ``groupBy(*keys)``. User columns come in at their places among the aggregates."""
+    if source.df.sparkSession.conf.get("spark.sql.retainGroupColumns") != "true":
+        raise FlowError("groupBy: flows show the keys of groups; set spark.sql.retainGroupColumns to true")
+    plan = source.ask("groupBy and agg", lambda df: ask(df.groupBy(*keys)))
+    if kind(plan) != "Aggregate":
+        raise NotSupported("agg", "these expressions", f"it can use {SUPPORTED}")
+    grouping, listed = scala_list(plan.groupingExpressions()), scala_list(plan.aggregateExpressions())
+    names = tuple(str(named.name()) for named in listed[: len(grouping)])
+    columns = _Columns(source, "groupBy")
+    numbers = tuple(columns.key(unnamed(named), name) for named, name in zip(listed, names, strict=False))
+    columns.what = "agg"
+    made = [_aggregate(expression, columns) for expression in listed[len(grouping) :]]
+    for place, user in users:
+        made.insert(place, _user_aggregate(source, user, columns))
+    if not source.computes:
+        return ResolvedGrouping(numbers, names, tuple(made), None)
+    projection = tuple((as_column(expression), name) for expression, name in columns.chosen)
+    texts = tuple(_shown(expression, name) for expression, name in columns.chosen)
+    return ResolvedGrouping(numbers, names, tuple(made), projection, texts)
 
 
-def resolve_ordering(empty: DataFrame, columns: Sequence[Any], **options: Any) -> Ordering:
-    """The ordering of ``orderBy(*columns)`` on a DataFrame like this one."""
-    plan = empty.orderBy(*columns, **options)._jdf.queryExecution().analyzed()
-    keys = []
-    for order in _sequence(plan.order()):
-        number = _column(order.child(), list(empty.columns), "orderBy")
+def resolve_ordering(source: Input, columns: Sequence[Any], **options: Any) -> ResolvedOrdering:
+    """The ordering of ``orderBy(*columns)``."""
+    plan = source.ask("orderBy", lambda df: df.orderBy(*columns, **options))
+    if kind(plan) != "Sort":
+        raise NotSupported(
+            "orderBy",
+            ", ".join(map(str, columns)),
+            f"use columns that are in the flow, or expressions of them: {', '.join(source.columns)}",
+        )
+    keys: list[SortKey] = []
+    hidden: list[tuple[Column, str]] = []
+    texts: list[str] = []
+    for order in scala_list(plan.order()):
+        number = source.number(order.child())
+        if number is None:
+            if not source.computes:
+                raise source.refuse("orderBy", order.child())
+            number = len(source.columns) + len(hidden)
+            name = unused(str(order.child().sql()), [*source.columns, *(known for _, known in hidden)])
+            hidden.append((as_column(order.child()), name))
+            texts.append(_shown(order.child(), name))
         ascending = str(order.direction().sql()) == "ASC"
         keys.append(SortKey(number, ascending, str(order.nullOrdering().sql()) == "NULLS FIRST"))
-    return Ordering(tuple(keys))
+    return ResolvedOrdering(Ordering(tuple(keys)), tuple(hidden), tuple(texts))
 
 
-def resolve_keys(empty: DataFrame, keys: Sequence[Any]) -> tuple[int, ...]:
-    """Column numbers of grouping keys."""
-    plan = empty.groupBy(*keys).count()._jdf.queryExecution().analyzed()
-    return tuple(_column(key, list(empty.columns), "groupBy") for key in _sequence(plan.groupingExpressions()))
+def user_column(function: Any, columns: Sequence[Any]) -> UserColumn:
+    """Checks that the object is an aggregate."""
+    wanted = ("state_type", "output_type", "init", "update", "merge", "finish")
+    missing = [name for name in wanted if not hasattr(function, name)]
+    if missing:
+        raise FlowError(
+            f"aggregate: {type(function).__name__} has no {', '.join(missing)}; an aggregate has init(), update(state, "
+            "rows), merge(state, other), finish(state) and the Arrow types state_type and output_type"
+        )
+    if not columns:
+        raise FlowError(f"aggregate: name at least one column for {type(function).__name__}")
+    shown = ", ".join(column if isinstance(column, str) else str(column)[8:-2] for column in columns)
+    return UserColumn(function, tuple(columns), f"{type(function).__name__}({shown})")
 
 
-def _aggregate(expression: Any, columns: list[str]) -> agg.Aggregate:
-    name = expression.name()
-    child = expression.child() if _kind(expression) == "Alias" else expression
-    if _kind(child) != "AggregateExpression":
+def _user_aggregate(source: Input, user: UserColumn, columns: _Columns) -> agg.UserDefined:
+    named = named_expressions(source, "aggregate", user.columns)
+    numbers = tuple(columns.input(unnamed(expression)) for expression in named)
+    return agg.UserDefined(user.name, numbers, user.function, tuple(str(expression.name()) for expression in named))
+
+
+def _aggregate(expression: Any, columns: _Columns) -> agg.Aggregate:
+    name = str(expression.name())
+    child = unnamed(expression)
+    if kind(child) != "AggregateExpression":
         raise NotSupported("agg", child.sql(), f"each expression must be one of {SUPPORTED}, with an alias if you like")
     function = child.aggregateFunction()
-    kind = _kind(function)
-    inputs = _sequence(function.children())
+    which = kind(function)
+    inputs = scala_list(function.children())
     if child.filter().isDefined():
-        raise NotSupported("agg", child.sql(), "filter the DataFrame before")
-    if child.isDistinct() and kind != "Count":
+        raise NotSupported("agg", child.sql(), "put the condition into the value: F.sum(F.when(condition, value))")
+    if child.isDistinct() and which != "Count":
         raise NotSupported("agg", child.sql(), "only count takes distinct values")
-    if kind == "Count":
-        if child.isDistinct():
-            return agg.CountDistinct(name, tuple(_column(column, columns, "agg") for column in inputs))
-        if len(inputs) == 1 and _kind(inputs[0]) == "Literal":
-            return agg.CountAll(name)
-        return agg.Count(name, _only(inputs, columns))
-    if kind == "First":
-        return agg.First(name, _column(inputs[0], columns, "agg"), bool(function.ignoreNulls()))
-    if kind == "Percentile":
-        share = function.percentageExpression().eval(None)
-        if not isinstance(share, float | int):
-            raise NotSupported("agg", child.sql(), "ask for one percentage at a time")
-        return agg.Percentile(name, _column(inputs[0], columns, "agg"), (float(share),))
-    if kind in _BY_COLUMN:
-        made: agg.Aggregate = _BY_COLUMN[kind](name, _column(inputs[0], columns, "agg"))
+    if which == "Count":
+        return _count(name, child, inputs, columns)
+    if which == "First":
+        return agg.First(name, columns.input(inputs[0]), bool(function.ignoreNulls()))
+    if which == "Percentile":
+        return _percentile(name, child, inputs, columns)
+    if which in _BY_COLUMN:
+        value = _uncast(inputs[0]) if which in _IN_DOUBLES else inputs[0]
+        made: agg.Aggregate = _BY_COLUMN[which](name, columns.input(value))
         return made
     raise NotSupported("agg", child.sql(), f"it can use {SUPPORTED}")
 
 
-def _only(inputs: Sequence[Any], columns: list[str]) -> int:
+def _uncast(expression: Any) -> Any:
+    """A number without its cast to double."""
+    if kind(expression) != "Cast" or str(expression.dataType().typeName()) != "double":
+        return expression
+    inner = expression.child()
+    return inner if kind(inner.dataType()).removesuffix("$") in _NUMBERS else expression
+
+
+def _count(name: str, child: Any, inputs: Sequence[Any], columns: _Columns) -> agg.Aggregate:
+    if child.isDistinct():
+        return agg.CountDistinct(name, tuple(columns.input(column) for column in inputs))
     if len(inputs) != 1:
-        raise NotSupported("agg", "count of several columns", "count one column, or use countDistinct")
-    return _column(inputs[0], columns, "agg")
+        raise NotSupported("agg", child.sql(), "count one column, or different rows of several with countDistinct")
+    if kind(inputs[0]) == "Literal" and inputs[0].value() is not None:
+        return agg.CountAll(name)
+    return agg.Count(name, columns.input(inputs[0]))
 
 
-def _column(expression: Any, columns: list[str], what: str) -> int:
-    if _kind(expression) == "Alias":
-        expression = expression.child()
-    if _kind(expression) != "AttributeReference":
-        raise NotSupported(
-            what,
-            expression.sql(),
-            "use a plain column; compute it in the DataFrame that the flow reads, or by mapInArrow",
-        )
-    return columns.index(expression.name())
+def _percentile(name: str, child: Any, inputs: Sequence[Any], columns: _Columns) -> agg.Aggregate:
+    function = child.aggregateFunction()
+    if str(function.frequencyExpression().sql()) not in ("1", "1L"):
+        raise NotSupported("agg", child.sql(), "percentile cannot weigh values by a frequency")
+    if bool(function.reverse()):
+        raise NotSupported("agg", child.sql(), "use percentile(column, 1 - percentage)")
+    shares = function.percentageExpression().eval(None)
+    as_list = not isinstance(shares, float | int)
+    percentages = tuple(float(share) for share in shares.toDoubleArray()) if as_list else (float(shares),)
+    return agg.Percentile(name, columns.input(inputs[0]), percentages, as_list)
 
 
-def _kind(expression: Any) -> str:
-    return str(expression.getClass().getSimpleName())
-
-
-def _sequence(seq: Any) -> list[Any]:
-    return [seq.apply(index) for index in range(seq.length())]
+def _shown(expression: Any, name: str) -> str:
+    text = str(expression.name() if kind(expression) == "AttributeReference" else expression.sql())
+    return name if text == name else f"{text} AS {name}"

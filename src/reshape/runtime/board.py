@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection
 from typing import Any
 
 Order = dict[str, Any]
@@ -35,6 +36,11 @@ class Board:
         with self._news:
             self._left.add(who)
             self._news.notify_all()
+
+    def wait_until_left(self, tasks: Collection[str], limit_s: float) -> bool:
+        """Wait until these read no more; False if one still does."""
+        with self._news:
+            return self._news.wait_for(lambda: self._left.issuperset(tasks), limit_s)
 
     def read(self, who: str, after: int, wait_s: float) -> dict[str, Any]:
         """Orders for a task beyond the number it knows; waits for one to come."""

@@ -17,6 +17,14 @@ class FlowFailed(ReshapeError):
         return f"the flow failed in {self.where}: {self.cause}"
 
 
+class TaskLost(FlowFailed):
+    """A task was lost with what it had done; the flow itself has no fault."""
+
+
+class Aborted(FlowFailed):
+    """A task was told to stop because of a failure elsewhere, which the driver knows."""
+
+
 class FlowCancelled(ReshapeError):
     """A flow was stopped on request."""
 

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from reshape.plan.physical import PhysicalPlan
 from reshape.runtime.board import Board
+from reshape.runtime.control import BuildBrain, ControlPlane, brain_of
 from reshape.runtime.errors import FlowFailed
 from reshape.runtime.link import from_text, to_text
 from reshape.runtime.ranges import agree
+from reshape.runtime.task_errors import in_short
 
 # Routers that start within this time of the first one have a say in the bounds of a sort.
 GATHER_S = 0.3
 
+# Hosts leave between two batches; one whose batch takes longer is not waited for.
+LEAVE_S = 2.0
+
 RunSource = Callable[[int, int, tuple[str, ...]], int]  # (source, attempt, hosts) -> rows; returns when it is done
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPartial:
+    """When there was something to show: seconds since the hosts were ready, and rows processed until then."""
+
+    seconds: float
+    processed: int
 
 
 class Execution:
@@ -30,10 +45,14 @@ class Execution:
         locations: tuple[str, ...],
         run_source: RunSource,
         cancel_sources: Callable[[int], None],
+        build_brain: BuildBrain = brain_of,
     ) -> None:
         self.attempt = attempt
         self.board = Board()
         self.failure: FlowFailed | None = None
+        self.may_retry = False  # a failure of the cluster, not of the flow: another attempt may do better
+        self.finished = False
+        self.cancel_hosts: Callable[[str], None] = lambda _: None
         self._plan = plan
         self._locations = locations
         self._run_source = run_source
@@ -51,27 +70,55 @@ class Execution:
         self._samples: dict[tuple[int, int], list[pa.RecordBatch]] = {}
         self._cells: dict[int, list[dict[str, Any]]] = {}
         self._previews: dict[tuple[int, int], pa.RecordBatch] = {}
+        self._ready_at = time.monotonic()  # an execution begins when all its hosts are there
+        self.first_partial: FirstPartial | None = None
         self.source_rows: dict[int, int] = {}
+        self.control = ControlPlane(plan, self.board.post, self._close_port, build_brain)
 
     def start(self) -> None:
         with self._lock:
             self._end_empty_ports()
             self._start_ready_sources()
 
-    def operator_done(self, operator: int, host: int) -> None:
+    def operator_done(self, operator: int, host: int, counts: dict[str, Any] | None) -> None:
         """All workers of an operator on one host have finished and sent everything."""
+        self.control.operator_done(operator, host, counts)
         with self._lock:
             self._done_hosts[operator].add(host)
             target = self._plan.operators[operator].target
-            if target is not None and len(self._done_hosts[operator]) == self._plan.hosts:
+            if len(self._done_hosts[operator]) < self._plan.hosts:
+                return
+            if target is not None:
                 self._producer_ended(target)
+                return
+            # The result of a union comes from several operators.
+            last = [known.id for known in self._plan.operators if known.target is None]
+            if any(len(self._done_hosts[number]) < self._plan.hosts for number in last):
+                return
+            self.finished = True
+        self.board.close()
+        self.control.stop()
 
-    def progress_of(self, host: int, cells: list[dict[str, Any]], previews: list[dict[str, Any]]) -> None:
+    @property
+    def over(self) -> bool:
+        return self.finished or self.failure is not None
+
+    def progress_of(
+        self,
+        host: int,
+        cells: list[dict[str, Any]],
+        previews: list[dict[str, Any]],
+        routers: dict[str, dict[str, Any]],
+    ) -> None:
         """A host's report; the newest one counts."""
+        self.control.host_report(host, cells, routers)
         shown = {(p["operator"], p["worker"]): from_text(p["rows"]) for p in previews}
         with self._lock:
             self._cells[host] = cells
             self._previews.update(shown)
+            if shown and self.first_partial is None:
+                processed = sum(sum(cell["processed"]) for known in self._cells.values() for cell in known)
+                self.first_partial = FirstPartial(time.monotonic() - self._ready_at, processed)
 
     def progress(self) -> list[dict[str, Any]]:
         with self._lock:
@@ -105,15 +152,36 @@ class Execution:
             return
         self.board.post("all", "bounds", operator=port[0], port=port[1], rows=to_text(bounds))
 
-    def fail(self, where: str, cause: str) -> None:
-        """The first failure counts; everything that still runs is told to stop."""
+    def fail(self, where: str, cause: str, *, may_retry: bool = False) -> None:
+        """The first failure counts; everything that still runs is told to stop.
+
+        Spark would start the hosts again, four times in all. That is welcome when a part of the cluster was lost; an
+        error of the flow itself would only come again, so its hosts are cancelled.
+        """
         with self._lock:
-            if self.failure is not None:
+            if self.over:
                 return
-            self.failure = FlowFailed(where, cause)
+            self.failure = failure = FlowFailed(where, cause)
+            self.may_retry = may_retry
             self._waiting.clear()
         self.board.post("all", "abort", where=where, cause=cause)
+        self.control.stop()
+        if not may_retry:
+            ending = threading.Thread(target=self._end_hosts, args=(failure,), name="reshape-ending", daemon=True)
+            ending.start()
+            with self._lock:
+                self._threads.append(ending)
         self._cancel_sources(self.attempt)
+
+    def let_others_leave(self, who: str) -> None:
+        """When the task of one host has failed, Spark kills the others at once: it had better fail last."""
+        if who.startswith("host"):
+            self.board.wait_until_left({f"host-{host}" for host in range(self._plan.hosts)} - {who}, LEAVE_S)
+
+    def _end_hosts(self, failure: FlowFailed) -> None:
+        """Spark kills the processes of cancelled tasks, so hosts get a moment to put everything away by themselves."""
+        self.board.wait_until_left([f"host-{host}" for host in range(self._plan.hosts)], LEAVE_S)
+        self.cancel_hosts(str(failure))
 
     def _start_ready_sources(self) -> None:
         """A side that has to wait for another one starts after it: its rows would only lie in queues."""
@@ -132,7 +200,7 @@ class Execution:
         try:
             rows = self._run_source(source, self.attempt, self._locations)
         except Exception as error:
-            self.fail(f"source {source}", f"{type(error).__name__}: {_first_line(error)}")
+            self.fail(f"source {source}", f"{type(error).__name__}: {in_short(error)}")
             return
         with self._lock:
             self.source_rows[source] = rows
@@ -141,13 +209,18 @@ class Execution:
     def _producer_ended(self, port: tuple[int, int]) -> None:
         self._open_producers[port] -= 1
         if self._open_producers[port] == 0:
-            self._end_port(port)
-            self._start_ready_sources()
+            self.control.end_input(port)
 
     def _end_empty_ports(self) -> None:
         for port, producers in self._open_producers.items():
             if producers == 0:
-                self._end_port(port)
+                self.control.end_input(port)
+
+    def _close_port(self, port: tuple[int, int]) -> None:
+        """Every row of an input has been processed and all of its state is where it belongs."""
+        with self._lock:
+            self._end_port(port)
+            self._start_ready_sources()
 
     def _end_port(self, port: tuple[int, int]) -> None:
         self._ended_ports.add(port)
@@ -155,26 +228,26 @@ class Execution:
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the source threads; False if one is still there."""
-        for thread in self._threads:
+        for thread in list(self._threads):
             thread.join(timeout_s)
         return not any(thread.is_alive() for thread in self._threads)
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""
-
-
-def answer(execution: Execution, message: dict[str, Any]) -> None:
-    """Book what a task of this attempt reports."""
+def answer(execution: Execution, message: dict[str, Any]) -> Any:
+    """Book what a task of this attempt reports; what to answer it."""
     match message["kind"]:
         case "operator_done":
-            execution.operator_done(int(message["operator"]), int(message["host"]))
+            execution.operator_done(int(message["operator"]), int(message["host"]), message["router"])
         case "progress":
-            execution.progress_of(int(message["host"]), message["cells"], message["previews"])
+            execution.progress_of(int(message["host"]), message["cells"], message["previews"], message["routers"])
         case "sample":
             execution.sample((int(message["operator"]), int(message["port"])), from_text(message["rows"]))
         case "leaving":
             execution.board.leave(str(message["who"]))
         case "failed":
-            execution.fail(str(message["where"]), str(message["cause"]))
+            lost = bool(message.get("lost"))
+            execution.fail(str(message["where"]), str(message["cause"]), may_retry=lost)
+            execution.let_others_leave(str(message["who"]))
+        case _:
+            return execution.control.told(message)
+    return None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import pyarrow as pa
 
 # A person does not see twenty milliseconds, and a message of a few rows fifty times a second costs nothing.
 FLUSH_S = 0.02
+TICKS_PER_REPORT = 5
 
 
 class Flushable(Protocol):
@@ -18,10 +21,11 @@ class Flushable(Protocol):
 
 
 class TimedFlush:
-    """A router that is flushed by the clock too. Used by one thread; the clock has its own."""
+    """A router that is flushed by the clock too, and reported about. Used by one thread; the clock has its own."""
 
-    def __init__(self, router: Flushable) -> None:
+    def __init__(self, router: Flushable, report: Callable[[], None] = lambda: None) -> None:
         self._router = router
+        self._report = report
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._error: Exception | None = None
@@ -34,6 +38,10 @@ class TimedFlush:
                 raise self._error
             self._router.route(batch)
 
+    def between_batches(self) -> AbstractContextManager[bool]:
+        """While this is held, nothing is routed or sent."""
+        return self._lock
+
     def close(self) -> None:
         """Stop the clock; what is left is for the caller to send."""
         self._closed.set()
@@ -42,7 +50,11 @@ class TimedFlush:
             raise self._error
 
     def _tick(self) -> None:
+        ticks = 0
         while not self._closed.wait(FLUSH_S):
+            ticks += 1
+            if ticks % TICKS_PER_REPORT == 0:
+                self._report()
             with self._lock:
                 try:
                     self._router.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -10,21 +11,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyarrow.flight import FlightClient
 
 from reshape.exchange.flight import Listener, Outlet, connect
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.router import Router
-from reshape.exchange.spill import SpillSpace
-from reshape.exchange.wire import Envelope, StreamName, offsets
+from reshape.exchange.spill import SpillSpace, sweep
+from reshape.exchange.wire import Envelope, Purpose, StreamName
 from reshape.plan.physical import PhysicalPlan
 from reshape.runtime.edges import FlowAddress, make_router
 from reshape.runtime.errors import FlowFailed
-from reshape.runtime.link import ControlLink, to_text
+from reshape.runtime.incoming import RowsIn, TransferIn, put_rows
+from reshape.runtime.link import ControlLink, Order, to_text
 from reshape.runtime.loop import HostLoop
 from reshape.runtime.outbound import Outbound
+from reshape.runtime.peers import Peers
 from reshape.runtime.ranges import RangeRouter
 from reshape.runtime.reporter import Reporter
 from reshape.runtime.results import Results
+from reshape.runtime.signals import ended_by_signals
+from reshape.runtime.transfers import Arrival, HostTransfers
 
 JOIN_S = 10.0
 NUMBER_S = 30.0
@@ -39,24 +45,6 @@ class HostSettings:
     spill_limit_bytes: int | None = None
 
 
-class _StreamIn:
-    """Puts what a stream brings into the queues of this host's workers."""
-
-    def __init__(self, loop: HostLoop, queues: HostQueues, name: StreamName) -> None:
-        self._loop = loop
-        self._queues = queues
-        self._name = name
-
-    def accept(self, batch: pa.RecordBatch, envelope: Envelope) -> None:
-        for part, start in zip(envelope.slices, offsets(envelope.slices), strict=True):
-            cell = self._loop.cell_index(self._name.operator, part.worker)
-            rows = batch.slice(start, part.rows)
-            self._queues.put(cell, self._name.port, part.owner, rows, combined=envelope.combined)
-
-    def close(self) -> None:
-        """Nothing to do: the driver says when an input has ended."""
-
-
 class Host:
     """Everything of one host task; ``results`` is its life."""
 
@@ -68,6 +56,7 @@ class Host:
         self._flow = flow
         self._stage = stage
         spaces = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if path]
+        sweep(spaces)
         self._space = SpillSpace(spaces, settings.spill_limit_bytes) if settings.spill else None
         cells = [len(operator.ports) for operator in plan.operators for _ in plan.workers_of(index)]
         self._queues = HostQueues(cells, settings.queue_bytes, self._space)
@@ -81,18 +70,21 @@ class Host:
         self._attempt = 0
         self._numbered = threading.Event()
         self._link: ControlLink | None = None
+        self._peers: Peers | None = None
+        self._clients: list[FlightClient] = []
         self._reporter: Reporter | None = None
         self._thread = threading.Thread(target=self._work, name=f"reshape-host-{index}", daemon=True)
 
     def results(self, gather: Callable[[str], list[str]]) -> Iterator[pa.RecordBatch]:
         """Meet the other hosts, work, and give the result; whatever happens, leave nothing behind."""
-        try:
-            self._locations = gather(self._listener.location)
-            self._meet_driver(gather)
-            self._thread.start()
-            yield from self._results
-        finally:
-            self._close()
+        with ended_by_signals():
+            try:
+                self._locations = gather(self._listener.location)
+                self._meet_driver(gather)
+                self._thread.start()
+                yield from self._results
+            finally:
+                self._close()
 
     def _meet_driver(self, gather: Callable[[str], list[str]]) -> None:
         """The first host announces all of them; the driver numbers the attempt."""
@@ -107,7 +99,6 @@ class Host:
         if "failed" in answer:
             raise FlowFailed(*answer["failed"])
         self._attempt = int(answer["attempt"])
-        self._numbered.set()
         self._link = ControlLink(
             self._flow.location,
             self._flow.access,
@@ -119,6 +110,19 @@ class Host:
         self._loop.on_operator_done = self._operator_done
         self._reporter = Reporter(self._link, self._index)
         self._loop.on_report = self._reporter.leave
+        self._loop.on_table = self._table_used
+        self._peers = Peers(self._locations, self._flow.access)
+        self._loop.transfers = HostTransfers(
+            self._plan,
+            self._index,
+            self._queues,
+            self._loop.cell,
+            self._peers,
+            StreamName(self._flow.name, self._attempt, f"host{self._index}", 0, 0),
+            self._reporter.tell,
+            self._loop.soon,
+        )
+        self._numbered.set()
         for operator in self._plan.operators:
             if operator.target is not None:
                 self._loop.add_router(operator.id, self._router(operator.id, *operator.target))
@@ -129,10 +133,7 @@ class Host:
             if host != self._index:
                 self._outbound.send(sender, host, batch, envelope)
                 return
-            for part, start in zip(envelope.slices, offsets(envelope.slices), strict=True):
-                cell = self._loop.cell_index(operator, part.worker)
-                rows = batch.slice(start, part.rows)
-                self._queues.put(cell, port, part.owner, rows, combined=envelope.combined, may_wait=False)
+            put_rows(self._queues, self._loop.cell_index, (operator, port), batch, envelope, may_wait=False)
 
         def offer(sample: pa.RecordBatch) -> None:
             assert self._link is not None
@@ -144,21 +145,43 @@ class Host:
         target = self._plan.operators[sender].target
         assert target is not None
         operator, port = target
-        name = StreamName(self._flow.name, self._attempt, f"op{sender}-host{self._index}", operator, port)
+        name = StreamName(self._flow.name, self._attempt, self._router_name(sender), operator, port)
         schema = self._plan.operators[sender].output
-        return Outlet(connect(self._locations[host], self._flow.access), name, schema)
+        client = connect(self._locations[host], self._flow.access)
+        self._clients.append(client)
+        return Outlet(client, name, schema, peer=f"host {host}")
 
-    def _open_stream(self, name: StreamName, schema: pa.Schema) -> _StreamIn:
+    def _open_stream(self, name: StreamName, schema: pa.Schema) -> RowsIn | TransferIn:
         # A source may be here before this host has heard which attempt it is.
         if not self._numbered.wait(NUMBER_S):
             raise FlowFailed(f"host {self._index}", f"the driver did not number the attempt within {NUMBER_S:.0f} s")
         if name.run != self._flow.name or name.attempt != self._attempt:
             raise FlowFailed("an exchange", f"a stream of attempt {name.attempt} came to attempt {self._attempt}")
-        return _StreamIn(self._loop, self._queues, name)
+        if name.purpose == Purpose.ROWS:
+            return RowsIn(self._queues, self._loop.cell_index, name)
+        return TransferIn(self._arrive, name, schema)
+
+    def _arrive(self, arrival: Arrival) -> None:
+        transfers = self._loop.transfers
+        assert transfers is not None
+        self._loop.soon(lambda: transfers.arrive(arrival))
+
+    def _table_used(self, sender: int, order: Order) -> None:
+        """A router here uses a new table. With a fence, also say when all that it sent before has been taken."""
+        assert self._reporter is not None
+        tell = self._reporter.tell
+        facts = {"operator": order["operator"], "port": order["port"], "router": self._router_name(sender)}
+        version = order["table"]["version"]
+        tell("applied", version=version, **facts)
+        if order["fence"]:
+            self._outbound.fence(sender, version, lambda: tell("fenced", version=version, **facts))
+
+    def _router_name(self, sender: int) -> str:
+        return router_name(sender, self._index)
 
     def _operator_done(self, operator: int) -> None:
-        assert self._link is not None
-        self._link.tell("operator_done", operator=operator, host=self._index)
+        assert self._reporter is not None
+        self._reporter.tell("operator_done", operator=operator, host=self._index, router=self._loop.sent(operator))
 
     def _work(self) -> None:
         failure: BaseException | None = None
@@ -171,11 +194,9 @@ class Host:
         self._results.close(failure)
 
     def _report_failure(self, error: BaseException) -> None:
-        where = error.where if isinstance(error, FlowFailed) else f"host {self._index}"
-        cause = error.cause if isinstance(error, FlowFailed) else f"{type(error).__name__}: {error}"
         try:
             assert self._link is not None
-            self._link.tell("failed", where=where, cause=cause)
+            self._link.tell_failure(error, f"host {self._index}")
         except Exception:
             return  # the driver is gone; the task fails with the error itself
 
@@ -184,14 +205,26 @@ class Host:
         self._queues.fail(FlowFailed(f"host {self._index}", "the host is closing"))
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
+        if self._space is not None:
+            self._space.close()  # first: Spark may be about to kill this process
+        if self._loop.transfers is not None:
+            self._loop.transfers.fail(FlowFailed(f"host {self._index}", "the host is closing"))
+        if self._peers is not None:
+            self._peers.close()
         self._outbound.close()
+        for client in self._clients:
+            with contextlib.suppress(pa.ArrowException):
+                client.close()
         if self._reporter is not None:
             self._reporter.close()
         if self._link is not None:
             self._link.close()
         self._listener.shutdown()
-        if self._space is not None:
-            self._space.close()
+
+
+def router_name(sender: int, host: int) -> str:
+    """What the router of an operator on a host is called."""
+    return f"op{sender}-host{host}"
 
 
 def own_address(task_address: str) -> str:

@@ -11,47 +11,64 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reshape.exchange.flight import Access
+from reshape.exchange.flight import Access, Tls
 from reshape.plan.physical import Edge, PhysicalPlan
-from reshape.runtime import shipping
+from reshape.runtime import shipping, task_errors
 from reshape.runtime.edges import FlowAddress
 from reshape.runtime.errors import FlowFailed
-from reshape.runtime.execution import Execution, answer
+from reshape.runtime.execution import Execution, FirstPartial, answer
 from reshape.runtime.host import Host, HostSettings, own_address
+from reshape.runtime.interrupt import stop_flows_on_interrupt
+from reshape.runtime.lifetime import runnable
+from reshape.runtime.process import prepare
 from reshape.runtime.service import DriverService
 from reshape.runtime.session import check, driver_address, is_local
 from reshape.runtime.source import SourceTask
+from reshape.runtime.task_errors import in_short, is_loss
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HOST_COLUMN = "__reshape_host"
 
-_SERVICES: weakref.WeakKeyDictionary[Any, DriverService] = weakref.WeakKeyDictionary()
+_SERVICES: weakref.WeakKeyDictionary[Any, dict[Tls | None, DriverService]] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
 class LaunchedFlow:
     """A flow that is ready to run: each action on its DataFrame is one execution, numbered by its hosts' arrival."""
 
-    def __init__(self, spark: SparkSession, plan: PhysicalPlan, sources: tuple[DataFrame, ...]) -> None:
+    def __init__(
+        self, spark: SparkSession, plan: PhysicalPlan, sources: tuple[DataFrame, ...], tls: Tls | None = None
+    ) -> None:
         self.name = f"{plan.name}-{uuid.uuid4().hex[:12]}"
-        self.access = Access(secrets.token_hex(32))
+        self.access = Access(secrets.token_hex(32), tls)
         self._spark = spark
         self._plan = plan
         self._sources = sources
         self._lock = threading.Lock()
-        self._executions: dict[int, Execution] = {}
+        self._attempts = 0
+        self._executions: dict[int, Execution] = {}  # the newest one, and those that are not over
         self._stages: dict[int, int] = {}  # stage of the hosts -> its newest attempt
+        self._failures: dict[int, FlowFailed] = {}  # stages that are not to be tried again
 
     def told(self, message: dict[str, Any]) -> Any:
         if message["kind"] == "hosts_ready":
             return self._hosts_ready(int(message["stage"]), tuple(message["locations"]))
-        answer(self._executions[int(message["attempt"])], message)
+        execution = self._executions.get(int(message["attempt"]))
+        if execution is not None and message["kind"] == "retried":
+            error = self._first_error(int(message["stage"]))
+            execution.fail(str(message["where"]), in_short(error), may_retry=is_loss(error))
+        elif execution is not None:
+            return answer(execution, message)
         return None
 
     def orders(self, attempt: int, who: str, after: int, wait_s: float) -> dict[str, Any]:
-        return self._executions[attempt].board.read(who, after, wait_s)
+        execution = self._executions.get(attempt)
+        if execution is not None:
+            return execution.board.read(who, after, wait_s)
+        abort = {"number": after + 1, "kind": "abort", "where": "the driver", "cause": f"attempt {attempt} is over"}
+        return {"orders": [abort], "over": True}
 
     @property
     def failure(self) -> FlowFailed | None:
@@ -66,6 +83,11 @@ class LaunchedFlow:
     def partial(self) -> pa.Table | None:
         newest = self._newest()
         return newest.partial() if newest is not None else None
+
+    @property
+    def first_partial(self) -> FirstPartial | None:
+        newest = self._newest()
+        return newest.first_partial if newest is not None else None
 
     def fail(self, where: str, cause: str) -> None:
         """Stop the newest execution."""
@@ -87,27 +109,51 @@ class LaunchedFlow:
         """Number the attempt. Spark tries a failed barrier stage again; an error of the flow would only come again."""
         with self._lock:
             before = self._executions.get(self._stages.get(stage, 0))
-            if before is not None and before.failure is not None:
-                return {"failed": [before.failure.where, before.failure.cause]}
-            attempt = len(self._executions) + 1
+            if before is not None and before.failure is not None and not before.may_retry:
+                self._failures[stage] = before.failure
+            failed = self._failures.get(stage)
+            if failed is not None:
+                return {"failed": [failed.where, failed.cause]}
+        if before is not None:
+            before.fail("the hosts", "Spark has lost them and starts them again", may_retry=True)
+        with self._lock:
+            self._attempts += 1
+            attempt = self._attempts
+            execution = self._execution(attempt, locations)
+            execution.cancel_hosts = lambda reason: self._cancel_hosts(stage, reason)
+            for known, number in self._stages.items():
+                if (failure := self._executions[number].failure) and not self._executions[number].may_retry:
+                    self._failures[known] = failure
+            self._executions = {number: known for number, known in self._executions.items() if not known.over}
+            self._stages = {known: number for known, number in self._stages.items() if number in self._executions}
             self._stages[stage] = attempt
-            execution = Execution(self._plan, attempt, locations, self._run_source, self._cancel_sources)
             self._executions[attempt] = execution
         execution.start()
         return {"attempt": attempt}
 
+    def _execution(self, attempt: int, locations: tuple[str, ...]) -> Execution:
+        return Execution(self._plan, attempt, locations, self._run_source, self._cancel_sources)
+
     def _run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
         context = self._spark.sparkContext
-        operator, _ = self._plan.source_target(source)
-        label = self._plan.operators[operator].label
-        context.setJobGroup(self._group(attempt), f"reshape {self._plan.name}: source {source} for {label}", True)
+        context.setJobGroup(self._group(attempt), self._plan.source_job(source), True)
         edge = self._plan.edge(*self._plan.source_target(source))
         task = source_function(edge, source, self._address(), attempt, locations)
-        counts = self._sources[source].mapInArrow(task, "rows long").collect()
+        counts = _plainly_named(self._sources[source]).mapInArrow(task, "rows long").collect()
         return sum(row["rows"] for row in counts)
 
     def _cancel_sources(self, attempt: int) -> None:
         self._spark.sparkContext.cancelJobGroup(self._group(attempt))
+
+    def _first_error(self, stage: int) -> str:
+        """Spark books errors with a little delay; a task that is tried again without one was most likely lost."""
+        error = task_errors.first_error(self._spark.sparkContext, stage)
+        return error or "ExecutorLostFailure: Spark tried the task again and does not say why"
+
+    def _cancel_hosts(self, stage: int, reason: str) -> None:
+        """The action that runs the hosts raises at once, with this reason, instead of after Spark's four tries."""
+        context: Any = self._spark.sparkContext._jsc.sc()
+        context.cancelStage(stage, reason)
 
     def _group(self, attempt: int) -> str:
         return f"reshape-{self.name}-{attempt}"
@@ -121,47 +167,73 @@ class LaunchedFlow:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         check(self._spark, self._plan.hosts)
+        stop_flows_on_interrupt(_interrupt)
         shipping.ship(self._spark.sparkContext)
-        service = _service(self._spark)
+        service = _service(self._spark, self.access.tls)
+        service.drop_unneeded()
         self.location = service.register(self.name, self)
         output = next(operator.output for operator in self._plan.operators if operator.target is None)
-        schema = from_arrow_schema(output.append(pa.field(HOST_COLUMN, pa.int32(), nullable=False)))
-        function = host_function(self._plan, self._address(), settings, is_local(self._spark))
+        number = pa.field(HOST_COLUMN, pa.int32(), nullable=False) if exchange else None
+        function = host_function(self._plan, self._address(), settings, is_local(self._spark), number)
+        schema = from_arrow_schema(output if number is None else output.append(number))
         hosts = self._spark.range(0, self._plan.hosts, 1, self._plan.hosts)
-        raw = hosts.mapInArrow(function, schema, barrier=True)
+        result = hosts.mapInArrow(function, schema, barrier=True)
+        service.keep_while(self.name, runnable(result))
         # Without an exchange behind it, a barrier stage cannot serve actions that want some of its partitions only.
         if exchange:
-            raw = raw.repartitionById(self._plan.hosts, F.col(HOST_COLUMN))
-        result = raw.drop(HOST_COLUMN)
-        weakref.finalize(result, service.unregister, self.name)
+            result = result.repartitionById(self._plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN)
         return result
 
 
-def _service(spark: SparkSession) -> DriverService:
+def _interrupt() -> None:
     with _LOCK:
-        context = spark.sparkContext
-        if context not in _SERVICES:
-            _SERVICES[context] = DriverService(driver_address(spark))
-        return _SERVICES[context]
+        services = [service for known in _SERVICES.values() for service in known.values()]
+    for service in services:
+        service.interrupt("Ctrl-C")
+
+
+def _plainly_named(df: DataFrame) -> DataFrame:
+    """PySpark's mapInArrow looks columns up by name, which fails for a dot in it and for a name that is there twice."""
+    names = df.columns
+    if len(set(names)) == len(names) and not any("." in name or "`" in name for name in names):
+        return df
+    return df.toDF(*(f"c{number}" for number in range(len(names))))
+
+
+def _service(spark: SparkSession, tls: Tls | None) -> DriverService:
+    """The driver's end of all flows of this application that use this certificate, or none."""
+    with _LOCK:
+        for context, stale in list(_SERVICES.items()):
+            if context._jsc is None:  # stopped
+                for service in stale.values():
+                    service.close()
+        services = _SERVICES.setdefault(spark.sparkContext, {})
+        if tls not in services:
+            services[tls] = DriverService(driver_address(spark), tls)
+        return services[tls]
 
 
 def host_function(
-    plan: PhysicalPlan, flow: FlowAddress, settings: HostSettings, local: bool
+    plan: PhysicalPlan, flow: FlowAddress, settings: HostSettings, local: bool, number: pa.Field | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a barrier task runs."""
+    """What a barrier task runs; ``number`` is a column for the host's number, if one is wanted behind the result."""
 
     def host(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import BarrierTaskContext
 
+        prepare()
         context = BarrierTaskContext.get()
         index = context.partitionId()
         for _ in batches:
             pass  # the input only makes the task exist
         address = "127.0.0.1" if local else own_address(context.getTaskInfos()[index].address)
-        column = pa.field(HOST_COLUMN, pa.int32(), nullable=False)
-        for batch in Host(plan, index, flow, settings, address, context.stageId()).results(context.allGather):
-            number = pa.array([index] * batch.num_rows, pa.int32())
-            yield pa.RecordBatch.from_arrays([*batch.columns, number], schema=batch.schema.append(column))
+        results = Host(plan, index, flow, settings, address, context.stageId()).results(context.allGather)
+        if number is None:
+            yield from results
+            return
+        for batch in results:
+            column = pa.repeat(pa.scalar(index, pa.int32()), batch.num_rows)
+            yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=batch.schema.append(number))
 
     return host
 
@@ -174,9 +246,12 @@ def source_function(
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
+        prepare()
         context = TaskContext.get()
         assert context is not None
-        task = SourceTask(edge, source, flow, attempt, locations, context.partitionId(), context.attemptNumber())
+        task = SourceTask(
+            edge, source, flow, attempt, locations, context.partitionId(), context.attemptNumber(), context.stageId()
+        )
         yield from task.run(batches)
 
     return route

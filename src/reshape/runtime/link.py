@@ -15,14 +15,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import flight
 
+from reshape.exchange.errors import PeerLost
 from reshape.exchange.flight import Access, call, connect
-from reshape.runtime.errors import DriverLost
+from reshape.runtime.errors import Aborted, DriverLost, FlowFailed, TaskLost
 
 # One poll lasts this long at the driver when there is nothing to say.
 POLL_S = 2.0
 # A driver that has not answered for so long is gone; its tasks must not outlive it for long.
 LOST_AFTER_S = 15.0
+# The driver listens as long as it lives: where connections fail for so long, it does not.
+REFUSED_AFTER_S = 4.0
+# A last word that the driver can do without must not hold up a task's end.
+FAREWELL_S = 2.0
 RETRY_S = 0.2
 
 Order = dict[str, Any]
@@ -46,18 +52,31 @@ class ControlLink:
     def start(self) -> None:
         self._thread.start()
 
-    def tell(self, kind: str, **facts: Any) -> Any:
+    def tell(self, kind: str, within_s: float = LOST_AFTER_S, **facts: Any) -> Any:
         """Report something and return the driver's answer."""
+        if self.lost is not None:
+            raise self.lost
         body = json.dumps({**self._identity, "kind": kind, **facts}).encode()
-        answer = call(self._client, "tell", body, LOST_AFTER_S)
+        answer = call(self._client, "tell", body, within_s)
         return json.loads(answer) if answer else None
+
+    def tell_failure(self, error: BaseException, where: str) -> None:
+        """Report what ended a task. Lost peers and lost tasks are the cluster's failure, all else is the flow's."""
+        if isinstance(error, Aborted):
+            return
+        cause, lost = f"{type(error).__name__}: {error}", False
+        if isinstance(error, FlowFailed):
+            where, cause, lost = error.where, error.cause, isinstance(error, TaskLost)
+        elif isinstance(error, PeerLost):
+            where, cause, lost = error.peer, f"it is gone; {error.cause}", True
+        self.tell("failed", where=where, cause=cause, lost=lost)
 
     def close(self) -> None:
         """Stop polling; returns when no order will be obeyed any more."""
         self._closing.set()
         if self._thread.is_alive():
-            with contextlib.suppress(pa.ArrowException):
-                self.tell("leaving")
+            with contextlib.suppress(pa.ArrowException, DriverLost):
+                self.tell("leaving", FAREWELL_S)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(POLL_S + 1.0)
         with contextlib.suppress(pa.ArrowException):
@@ -72,8 +91,10 @@ class ControlLink:
             try:
                 answer = json.loads(call(client, "orders", body, POLL_S + LOST_AFTER_S))
             except pa.ArrowException as error:
-                if time.monotonic() - heard > LOST_AFTER_S:
-                    self.lost = DriverLost(self._location, LOST_AFTER_S, str(error))
+                silent = time.monotonic() - heard
+                refused = isinstance(error, flight.FlightUnavailableError)
+                if silent > (REFUSED_AFTER_S if refused else LOST_AFTER_S):
+                    self.lost = DriverLost(self._location, silent, str(error))
                     self._obey({"kind": "abort", "cause": str(self.lost)})
                     break
                 self._closing.wait(RETRY_S)

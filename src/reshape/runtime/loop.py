@@ -10,7 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,43 +17,27 @@ import pyarrow as pa
 
 from reshape.exchange.queues import HostQueues, Item
 from reshape.exchange.router import Router
-from reshape.operators.base import Operator
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
-from reshape.runtime.errors import FlowFailed
+from reshape.runtime.cells import Cell
+from reshape.runtime.errors import Aborted, FlowFailed
 from reshape.runtime.flushing import FLUSH_S
 from reshape.runtime.link import Order, from_text
 from reshape.runtime.outbound import Outbound
 from reshape.runtime.ranges import RangeRouter
+from reshape.runtime.reporter import Preview, Report
 from reshape.runtime.results import Results
+from reshape.runtime.tables import unpack_table
+from reshape.runtime.transfers import HostTransfers
 
-# A batch is cut to this many rows, so that an order never waits for more than some milliseconds of work.
-ROWS_PER_STEP = 16_384
+# The brain looks at the workers ten times a second: fast enough to react within a blink, a thousandth of the time.
+REPORT_S = 0.1
+# After the end of an input the driver waits for the last rows: a host that has nothing to do says so at once, almost.
+IDLE_REPORT_S = 0.01
 # A person sees a chart move four times a second; more rows than these fit no screen.
-REPORT_S = 0.25
+PREVIEW_S = 0.25
 PREVIEW_ROWS = 1_000
 # How long the loop sleeps when nothing can be done; whatever changes wakes it earlier.
 IDLE_S = 0.02
-
-
-Preview = tuple[int, int, pa.RecordBatch]  # operator, worker, rows
-
-
-@dataclass(slots=True)
-class Cell:
-    """One worker of one operator on this host."""
-
-    operator: PhysicalOperator
-    worker: int
-    index: int
-    logics: dict[int, Operator] = field(default_factory=dict)  # by owner
-    ended: list[bool] = field(default_factory=list)  # ports that the logic has been told about
-    output: Iterator[pa.RecordBatch] | None = None  # what an add, an end or the finish still has to give
-    finishing: bool = False
-    done: bool = False
-    free_at: float = 0.0  # emulated cost: not run before
-    processed: list[int] = field(default_factory=list)
-    emitted: int = 0
-    busy_s: float = 0.0
 
 
 class HostLoop:
@@ -69,16 +52,19 @@ class HostLoop:
         self._said_done: set[int] = set()
         self._routers: dict[int, Router | RangeRouter] = {}
         self.on_operator_done: Callable[[int], None] = lambda _: None
-        self.on_report: Callable[[list[dict[str, Any]], list[Preview]], None] = lambda _cells, _previews: None
+        self.on_table: Callable[[int, Order], None] = lambda _operator, _order: None
+        self.on_report: Callable[[Report], None] = lambda _: None
+        self.transfers: HostTransfers | None = None
+        self._calls: deque[Callable[[], None]] = deque()
         self._report_at = 0.0
+        self._preview_at = 0.0
+        self._idle_report_at = 0.0
+        self._worked = False  # since the last report
         self._flush_at = 0.0
         self.cells: list[Cell] = []
         for operator in plan.operators:
             for worker in plan.workers_of(host):
-                cell = Cell(operator, worker, len(self.cells))
-                cell.ended = [False] * len(operator.ports)
-                cell.processed = [0] * len(operator.ports)
-                self.cells.append(cell)
+                self.cells.append(Cell(operator, worker, len(self.cells)))
         # Later operators first: what is nearest to the result moves on, and queues stay short.
         self._turns = [
             deque(cell for cell in self.cells if cell.operator is operator) for operator in reversed(plan.operators)
@@ -87,6 +73,14 @@ class HostLoop:
     def cell_index(self, operator: int, worker: int) -> int:
         workers = self._plan.workers_of(self._host)
         return operator * len(workers) + worker - workers.start
+
+    def cell(self, operator: int, worker: int) -> Cell:
+        return self.cells[self.cell_index(operator, worker)]
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Run something in the working thread, between two batches; any thread may call this."""
+        self._calls.append(call)
+        self._queues.wake()
 
     def add_router(self, operator: int, router: Router | RangeRouter) -> None:
         self._routers[operator] = router
@@ -100,19 +94,33 @@ class HostLoop:
         """Work until all operators are done, an order aborts the run, or ``stop`` is set."""
         while not stop.is_set():
             self._take_orders()
+            self._transfer()
             self._report()
             self._flush()
             if len(self._said_done) == len(self._plan.operators):
                 return
-            if not self._step():
+            if self._step():
+                self._worked = True
+            else:
                 self._idle()
 
-    def _report(self) -> None:
+    def _transfer(self) -> None:
+        while self._calls:
+            self._calls.popleft()()
+        if self.transfers is not None:
+            self.transfers.step()
+
+    def _report(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
-        if now < self._report_at:
+        if now < (self._idle_report_at if at_once else self._report_at):
             return
-        self._report_at = now + REPORT_S
-        self.on_report(self.progress(), self._previews())
+        self._report_at, self._idle_report_at = now + REPORT_S, now + IDLE_REPORT_S
+        self._worked = False
+        previews: list[Preview] = []
+        if now >= self._preview_at:
+            self._preview_at = now + PREVIEW_S
+            previews = self._previews()
+        self.on_report(Report(self.progress(), previews, self.router_counts()))
 
     def _previews(self) -> list[Preview]:
         """What the last operator's workers can show so far."""
@@ -134,6 +142,8 @@ class HostLoop:
                 router.flush()
 
     def _idle(self) -> None:
+        if self._worked:
+            self._report(at_once=True)
         waits = [cell.free_at for cell in self.cells if not cell.done and cell.free_at]
         soonest = min(waits, default=0.0) - time.monotonic()
         self._queues.wait_for_rows(min(IDLE_S, soonest) if soonest > 0 else IDLE_S)
@@ -141,12 +151,16 @@ class HostLoop:
     def _take_orders(self) -> None:
         while self._orders:
             order = self._orders.popleft()
+            if self.transfers is not None and self.transfers.obeys(order):
+                continue
             if order["kind"] == "end":
                 self._ended_ports.add((order["operator"], order["port"]))
             elif order["kind"] == "bounds":
                 self._set_bounds((order["operator"], order["port"]), from_text(order["rows"]))
+            elif order["kind"] == "routing":
+                self._use_table(order)
             elif order["kind"] == "abort":
-                raise FlowFailed(order.get("where", "another task"), order["cause"])
+                raise Aborted(order.get("where", "another task"), order["cause"])
 
     def _set_bounds(self, target: tuple[int, int], bounds: pa.RecordBatch) -> None:
         for operator in self._plan.operators:
@@ -154,6 +168,16 @@ class HostLoop:
             if operator.target == target and isinstance(router, RangeRouter):
                 router.set_bounds(bounds)
                 self._say_done(operator.id)
+
+    def _use_table(self, order: Order) -> None:
+        """Routers of operators here that feed the input that the table is for use it from their next batch on."""
+        for sender in self._plan.operators:
+            if sender.target != (order["operator"], order["port"]):
+                continue
+            router = self._routers.get(sender.id)
+            if router is not None and sender.id not in self._said_done:
+                router.use(unpack_table(order["table"]))
+                self.on_table(sender.id, order)
 
     def _step(self) -> bool:
         """Let one cell do one piece of work; False if none can."""
@@ -184,12 +208,14 @@ class HostLoop:
                 self._process(cell, port, item)
                 return True
             if (cell.operator.id, port) in self._ended_ports:
+                own = cell.own  # made before it hears of the end
+                assert list(cell.logics) == [cell.worker], "scattered parts are with their owners by now"
                 cell.ended[port] = True
-                self._start_output(cell, partial(self._end_port, cell, port))
+                self._start_output(cell, partial(own.end_port, port))
                 return True
         if all(cell.ended) and not cell.finishing and self._may_finish(cell):
             cell.finishing = True
-            self._start_output(cell, self._own_logic(cell).finish)
+            self._start_output(cell, cell.own.finish)
             if cell.output is None:
                 self._finished(cell)
             return True
@@ -204,32 +230,19 @@ class HostLoop:
     def _process(self, cell: Cell, port: int, item: Item) -> None:
         batch = item.batch
         assert batch is not None
-        if batch.num_rows > ROWS_PER_STEP:
-            self._queues.put_back(cell.index, item, batch.slice(ROWS_PER_STEP))
-            batch = batch.slice(0, ROWS_PER_STEP)
+        if cell.lacks_state_of(item.owner, port):
+            where = f"{cell.operator.label}, worker {cell.worker}"
+            raise FlowFailed(where, f"rows of worker {item.owner}'s partition came before its state")
+        most = cell.rows_per_step()
+        if batch.num_rows > most:
+            self._queues.put_back(cell.index, item, batch.slice(most))
+            batch = batch.slice(0, most)
         started = time.monotonic()
-        logic = self._logic(cell, item.owner)
+        logic = cell.logic(item.owner)
         self._start_output(cell, lambda: logic.add(port, batch))
-        cell.processed[port] += batch.num_rows
-        took = time.monotonic() - started
-        cell.busy_s += took
+        cell.count(port, item.owner, batch.num_rows, time.monotonic() - started)
         if cell.operator.cost_s_per_row:
             cell.free_at = started + cell.operator.cost_s_per_row * batch.num_rows
-
-    def _logic(self, cell: Cell, owner: int) -> Operator:
-        logic = cell.logics.get(owner)
-        if logic is None:
-            logic = cell.operator.logic.build(scattered=owner != cell.worker)
-            cell.logics[owner] = logic
-        return logic
-
-    def _own_logic(self, cell: Cell) -> Operator:
-        return self._logic(cell, cell.worker)
-
-    def _end_port(self, cell: Cell, port: int) -> Iterator[pa.RecordBatch]:
-        self._own_logic(cell)
-        for logic in cell.logics.values():
-            yield from logic.end_port(port)
 
     def _start_output(self, cell: Cell, make: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         """Run an operator; errors in it name the operator and the worker."""
@@ -301,6 +314,17 @@ class HostLoop:
         where = f"{cell.operator.label}, worker {cell.worker}"
         return FlowFailed(where, f"{type(error).__name__}: {error}")
 
+    def sent(self, operator: int) -> dict[str, Any] | None:
+        """The last counts of an operator's router."""
+        router = self._routers.get(operator)
+        return router.report() if router is not None else None
+
+    def router_counts(self) -> dict[int, dict[str, Any]]:
+        """What the routers of operators here have sent so far."""
+        return {
+            operator: router.report() for operator, router in self._routers.items() if operator not in self._said_done
+        }
+
     def progress(self) -> list[dict[str, Any]]:
         """Counts per cell, for the driver."""
         return [
@@ -309,6 +333,8 @@ class HostLoop:
                 "worker": cell.worker,
                 "waiting": self._queues.waiting(cell.index),
                 "processed": list(cell.processed),
+                "of_owner": [dict(counts) for counts in cell.of_owner],
+                "state_bytes": sum(logic.state_bytes for logic in cell.logics.values()),
                 "emitted": cell.emitted,
                 "busy_s": cell.busy_s,
                 "done": cell.done,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -32,7 +33,15 @@ class _Last:
         self._action()
 
 
-_Message = tuple[pa.RecordBatch, Envelope] | _Last | None
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    """A mark in every stream of a sender; the last receiver that has come to it ends the wait."""
+
+    version: int
+    last: _Last
+
+
+_Message = tuple[pa.RecordBatch, Envelope] | _Last | _Fence | None
 
 
 class Outbound:
@@ -76,6 +85,16 @@ class Outbound:
         for stream in streams:
             stream.put(last)
 
+    def fence(self, operator: int, version: int, action: Callable[[], None]) -> None:
+        """Call this once the receivers have taken everything that the operator has sent so far."""
+        streams = [stream for (sender, _), stream in self._queues.items() if sender == operator]
+        if not streams:
+            action()
+            return
+        last = _Last(len(streams), action)
+        for stream in streams:
+            stream.put(_Fence(version, last))
+
     def close(self) -> None:
         """Give up whatever is still to be sent."""
         for stream in self._queues.values():
@@ -92,6 +111,12 @@ class Outbound:
                         outlet.close()
                     message.one_done()
                     return
+                if isinstance(message, _Fence):
+                    if outlet is not None:
+                        outlet.mark(message.version)
+                        outlet.await_mark(message.version)
+                    message.last.one_done()
+                    continue
                 batch, envelope = message
                 if outlet is None:
                     outlet = self._open_outlet(operator, host)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from reshape.control.routing import RoutingTable
+from reshape.exchange.hashing import hash_rows
 from reshape.exchange.router import Hashes, Partitioner, Router, Workers
 from reshape.plan.ordering import Ordering
 from reshape.runtime.errors import FlowFailed
@@ -26,13 +28,16 @@ BOUNDS_WAIT_S = 60.0
 
 
 class RangePartitioner:
-    """Owner by place in the order."""
+    """Owner by place in the order. Keys are hashed only while somebody chooses among them."""
 
-    def __init__(self, bounds: RangeBounds) -> None:
+    def __init__(self, bounds: RangeBounds, columns: tuple[int, ...]) -> None:
         self._bounds = bounds
+        self._columns = columns
+        self.hashing = False
 
     def partition(self, batch: pa.RecordBatch) -> tuple[Workers, Hashes | None]:
-        return self._bounds.partition(batch).astype(np.uint16), None
+        owner = self._bounds.partition(batch).astype(np.uint16)
+        return owner, hash_rows([batch.column(column) for column in self._columns]) if self.hashing else None
 
 
 def sample_of(batch: pa.RecordBatch, ordering: Ordering) -> pa.RecordBatch:
@@ -56,10 +61,24 @@ class RangeRouter:
         self._known = threading.Event()
         self._bounds: pa.RecordBatch | None = None
         self._offered = False
+        self._table: RoutingTable | None = None
+        self._partitioner: RangePartitioner | None = None
 
     def set_bounds(self, bounds: pa.RecordBatch) -> None:
         self._bounds = bounds
         self._known.set()
+
+    def use(self, table: RoutingTable) -> bool:
+        """Use a table from the next batch on; one that comes before the bounds waits with the rows."""
+        self._table = table
+        if self._router is None or self._partitioner is None:
+            return True
+        self._partitioner.hashing = bool(table.keys or table.buckets) or self._router.tally is not None
+        return self._router.use(table)
+
+    def report(self) -> dict[str, Any]:
+        """As :meth:`Router.report`."""
+        return self._router.report() if self._router is not None else {}
 
     def route(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
@@ -95,7 +114,12 @@ class RangeRouter:
             from reshape.operators.range_bounds import RangeBounds
 
             assert self._bounds is not None
-            self._router = self._make(RangePartitioner(RangeBounds(self._ordering, self._bounds)))
+            columns = self._ordering.columns
+            self._partitioner = RangePartitioner(RangeBounds(self._ordering, self._bounds), columns)
+            self._router = self._make(self._partitioner)
+            self._partitioner.hashing = self._router.tally is not None
+            if self._table is not None:
+                self.use(self._table)
         kept, self._kept = self._kept, []
         for batch in kept:
             self._router.route(batch)

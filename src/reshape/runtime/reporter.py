@@ -1,32 +1,55 @@
-"""Tells the driver how a host is doing, a few times a second, without ever holding up the working thread."""
+"""Tells the driver how a host is doing, and what it has done, without ever holding up the working thread."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from reshape.runtime.errors import DriverLost
 from reshape.runtime.link import ControlLink, to_text
+
+Preview = tuple[int, int, pa.RecordBatch]  # operator, worker, rows
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Counts per cell, the running result of each worker that is displayed, and counts of the routers here."""
+
+    cells: list[dict[str, Any]]
+    previews: list[Preview]
+    routers: dict[int, dict[str, Any]]
 
 
 class Reporter:
-    """Sends the newest report that the loop has left here; older ones that were not sent in time are dropped."""
+    """Sends messages in their order, and the newest report; a report that was not sent in time is dropped."""
 
     def __init__(self, link: ControlLink, host: int) -> None:
         self._link = link
         self._host = host
         self._news = threading.Condition()
-        self._report: tuple[list[dict[str, Any]], list[tuple[int, int, pa.RecordBatch]]] | None = None
+        self._messages: deque[tuple[str, dict[str, Any]]] = deque()
+        self._report: Report | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._send, name=f"reshape-report-{host}", daemon=True)
         self._thread.start()
 
-    def leave(self, cells: list[dict[str, Any]], previews: list[tuple[int, int, pa.RecordBatch]]) -> None:
-        """Counts per cell, and the running result of each (operator, worker) that is displayed."""
+    def leave(self, report: Report) -> None:
         with self._news:
-            self._report = (cells, previews)
+            # What was to be shown still is, unless there is something newer.
+            if self._report is not None and not report.previews:
+                report = Report(report.cells, self._report.previews, report.routers)
+            self._report = report
+            self._news.notify()
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        """Say something that must not be lost."""
+        with self._news:
+            self._messages.append((kind, facts))
             self._news.notify()
 
     def close(self) -> None:
@@ -39,13 +62,19 @@ class Reporter:
     def _send(self) -> None:
         while True:
             with self._news:
-                while self._report is None and not self._closed:
+                while self._report is None and not self._messages and not self._closed:
                     self._news.wait()
+                messages, self._messages = self._messages, deque()
                 report, self._report = self._report, None
-            if report is None:
+            if report is None and not messages:
                 return
-            cells, previews = report
-            shown = [{"operator": o, "worker": w, "rows": to_text(batch)} for o, w, batch in previews]
-            # A report that is lost is followed by the next one; the poll notices when the driver is gone.
-            with contextlib.suppress(pa.ArrowException):
-                self._link.tell("progress", host=self._host, cells=cells, previews=shown)
+            # The poll notices when the driver is gone, and ends the host.
+            with contextlib.suppress(pa.ArrowException, DriverLost):
+                for kind, facts in messages:
+                    self._link.tell(kind, **facts)
+                if report is not None:
+                    self._tell_report(report)
+
+    def _tell_report(self, report: Report) -> None:
+        shown = [{"operator": o, "worker": w, "rows": to_text(batch)} for o, w, batch in report.previews]
+        self._link.tell("progress", host=self._host, cells=report.cells, previews=shown, routers=report.routers)

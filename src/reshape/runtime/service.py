@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from reshape.exchange.flight import Access, Listener, Tls
@@ -21,6 +22,9 @@ class ControlledFlow(Protocol):
     def orders(self, attempt: int, who: str, after: int, wait_s: float) -> dict[str, Any]:
         """Orders for a task beyond the number that it knows."""
 
+    def fail(self, where: str, cause: str) -> None:
+        """Stop it."""
+
 
 class DriverService:
     """Listens while at least one flow is registered. Flows are told apart by name, admitted by secret."""
@@ -29,6 +33,7 @@ class DriverService:
         self._address = address
         self._tls = tls
         self._flows: dict[str, ControlledFlow] = {}
+        self._needed: dict[str, Callable[[], bool]] = {}
         self._listener: Listener | None = None
         self._lock = threading.Lock()
 
@@ -45,10 +50,30 @@ class DriverService:
                 )
             return self._listener.location
 
+    def keep_while(self, name: str, needed: Callable[[], bool]) -> None:
+        """Let a flow go once this says that nobody can run it any more; asked when the next one comes."""
+        self._needed[name] = needed
+
+    def drop_unneeded(self) -> None:
+        for name, needed in list(self._needed.items()):
+            if not needed():
+                self.unregister(name)
+
+    def interrupt(self, cause: str) -> None:
+        """Stop whatever runs."""
+        for flow in list(self._flows.values()):
+            flow.fail("the driver", cause)
+
+    def close(self) -> None:
+        """Nobody can run any of the flows any more."""
+        for name in list(self._flows):
+            self.unregister(name)
+
     def unregister(self, name: str) -> None:
         """Remove a flow; with the last one the listener goes."""
         with self._lock:
             self._flows.pop(name, None)
+            self._needed.pop(name, None)
             if self._flows or self._listener is None:
                 return
             listener, self._listener = self._listener, None

@@ -44,6 +44,7 @@ class PairingBrain(ABC):
         self._seen = Observation(profile, settings, count_keys=True, count_buckets=True)
         self._helper_of: dict[int, int] = {}
         self._moves: dict[int, Move] = {}
+        self._handed: dict[int, Move] = {}  # hand-overs of mutable state, by transfer
         self._scattered: dict[int, set[int]] = {}
         self._input_ended = False
 
@@ -65,13 +66,17 @@ class PairingBrain(ABC):
                 if self._seen.take(event) and event.time >= self._settings.warmup_s and not self._input_ended:
                     self._decide()
             case StateTransferred():
+                self._handed.pop(event.transfer, None)
                 move = self._moves.pop(event.transfer, None)
                 if move is not None and move.helper == event.helper:
                     self._apply(move)
             case TransferFailed():
                 lost = self._moves.pop(event.transfer, None)
+                handed = self._handed.pop(event.transfer, None)
                 if lost is not None:
                     self._lost(lost, event.reason)
+                elif handed is not None:
+                    self._return(event.transfer, handed, event.reason)
             case InputEnded():
                 self._input_ended = True
             case Watermark() | Drained():
@@ -79,6 +84,13 @@ class PairingBrain(ABC):
                     self._out.merge(owner, helpers, final=isinstance(event, Drained))
         self._out.publish()
         return self._out.finish()
+
+    def _return(self, transfer: int, move: Move, reason: str) -> None:
+        """State that did not leave: its rows go to where it is again."""
+        self._lost(move, reason)
+        for bucket, _ in move.buckets:
+            self._out.routing.set_bucket(bucket, None)
+        self._out.cancel(transfer, reason)
 
     def _lost(self, move: Move, reason: str) -> None:
         text = f"state did not reach worker {move.helper} ({reason}); routing stays as it was"
@@ -118,7 +130,7 @@ class PairingBrain(ABC):
             return
         if move.buckets:
             buckets = frozenset(bucket for bucket, _ in move.buckets)
-            self._out.hand_over(move.skewed, move.helper, frozenset(), buckets)
+            self._handed[self._out.hand_over(move.skewed, move.helper, frozenset(), buckets)] = move
         else:
             self._scattered.setdefault(move.skewed, set()).add(move.helper)
         self._apply(move)

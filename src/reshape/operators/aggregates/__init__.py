@@ -60,4 +60,6 @@ def logic_of(aggregate: plan.Aggregate, schema: pa.Schema) -> AggregateLogic:  #
         case plan.First():
             return FirstLogic(fields[0], aggregate.ignore_nulls)
         case plan.UserDefined():
+            if aggregate.names:
+                fields = [field.with_name(name) for field, name in zip(fields, aggregate.names, strict=True)]
             return UserDefinedLogic(aggregate.name, fields, aggregate.function)

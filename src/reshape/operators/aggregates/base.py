@@ -61,6 +61,8 @@ class AggregateLogic(ABC):
 
     # Whether a partial state is of bounded size, so that combining before sending makes less to send.
     algebraic: ClassVar[bool] = True
+    # Whether the value of a group may be null, as Spark's schema says it.
+    nullable: ClassVar[bool] = True
 
     state_types: Sequence[pa.DataType]
     output_type: pa.DataType

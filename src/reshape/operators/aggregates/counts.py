@@ -18,6 +18,7 @@ from reshape.operators.keys import KeyColumns, check_keys, normalised
 class CountLogic(AggregateLogic):
     """Rows, or with a column its values that are not null."""
 
+    nullable: ClassVar[bool] = False
     state_types = (pa.int64(),)
     output_type = pa.int64()
 
@@ -37,6 +38,7 @@ class CountDistinctLogic(AggregateLogic):
     """Keeps the different values of each group."""
 
     algebraic: ClassVar[bool] = False
+    nullable: ClassVar[bool] = False
     output_type = pa.int64()
 
     def __init__(self, fields: Sequence[pa.Field]) -> None:

@@ -38,6 +38,7 @@ class CollectListLogic(AggregateLogic):
     """All values that are not null."""
 
     algebraic: ClassVar[bool] = False
+    nullable: ClassVar[bool] = False
 
     def __init__(self, field: pa.Field) -> None:
         self._kind = field.type

@@ -1,19 +1,22 @@
-"""One Spark session for all tests of flows."""
+"""One Spark session for all tests that need one; tests that need none start no JVM."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-
-from reshape.runtime.java import ensure_java
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark() -> Iterator[Any]:
+    """Folders that want other SQL settings make a ``newSession`` of it: one JVM is enough."""
+    from pyspark.sql import SparkSession
+
+    from reshape.runtime.java import ensure_java
+
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
@@ -24,6 +27,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "3")
         .config("spark.log.level", "ERROR")
         .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()
     )
     yield session

@@ -1,0 +1,50 @@
+"""What a router has seen of keys and mini-partitions since it was last asked: a bounded summary, not a histogram."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from reshape.exchange.hashing import mini_partitions
+
+# Rows of a batch that are looked at. A key with a hundredth of the rows has forty of them, and sorting costs 0.1 ms.
+SAMPLE_ROWS = 4_096
+# Keys kept between two reports, per router.
+MOST_KEYS = 512
+
+
+class KeyTally:
+    """Rows per heavy key and, if wanted, per mini-partition. Asked by one thread while another one counts."""
+
+    def __init__(self, workers: int, per_worker: int, *, buckets: bool = False) -> None:
+        self._workers = workers
+        self._per_worker = per_worker
+        self._keys: dict[int, tuple[int, int]] = {}  # hash -> owner, rows
+        self._buckets = np.zeros(workers * per_worker, dtype=np.int64) if buckets else None
+
+    def count(self, owner: npt.NDArray[np.uint16], hashes: npt.NDArray[np.uint64]) -> None:
+        if self._buckets is not None:
+            numbers = mini_partitions(hashes, self._workers, self._per_worker)
+            self._buckets += np.bincount(numbers, minlength=len(self._buckets))
+        step = max(1, len(hashes) // SAMPLE_ROWS)
+        found, first, rows = np.unique(hashes[::step], return_index=True, return_counts=True)
+        most = np.argsort(-rows, kind="stable")[:MOST_KEYS]
+        owners = owner[::step][first[most]]
+        keys = dict(self._keys)
+        for key, of, count in zip(found[most].tolist(), owners.tolist(), rows[most].tolist(), strict=True):
+            keys[key] = (of, keys.get(key, (of, 0))[1] + count * step)
+        if len(keys) > MOST_KEYS:
+            keys = dict(sorted(keys.items(), key=lambda item: -item[1][1])[:MOST_KEYS])
+        self._keys = keys
+
+    def take(self) -> tuple[dict[int, dict[int, int]], dict[int, int]]:
+        """Rows per heavy key of each owner, and rows per mini-partition, since this was last called."""
+        keys, self._keys = self._keys, {}
+        by_owner: dict[int, dict[int, int]] = {}
+        for key, (owner, rows) in keys.items():
+            by_owner.setdefault(owner, {})[key] = rows
+        if self._buckets is None:
+            return by_owner, {}
+        counts, self._buckets = self._buckets, np.zeros(len(self._buckets), dtype=np.int64)
+        present = np.flatnonzero(counts)
+        return by_owner, dict(zip(present.tolist(), counts[present].tolist(), strict=True))

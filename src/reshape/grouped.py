@@ -1,0 +1,109 @@
+"""A flow with its grouping keys, as PySpark's GroupedData."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from reshape.errors import FlowError
+from reshape.operators.group_by import GroupBySpec
+from reshape.plan.meeting import refuse_twice
+from reshape.plan.nodes import GroupNode
+from reshape.plan.resolve import NotSupported, ResolvedGrouping, UserColumn, resolve_grouping
+from reshape.plan.sendable import check_sendable
+from reshape.plan.tree import Tree
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, GroupedData
+
+    from reshape.flow import Flow
+
+
+class GroupedFlow:
+    """A flow with its grouping keys, waiting for aggregates. Without keys all rows are one group."""
+
+    def __init__(self, flow: Flow, keys: Sequence[str | Column]) -> None:
+        self._flow = flow
+        self._keys = tuple(keys)
+
+    def agg(self, *expressions: Column | UserColumn | dict[str, str]) -> Flow:
+        """PySpark's own aggregate columns, a dict of column to function name, or a user's own (reshape.aggregate)."""
+        if not expressions:
+            raise FlowError("agg: name at least one aggregate")
+        users = [(place, one) for place, one in enumerate(expressions) if isinstance(one, UserColumn)]
+        plain: list[Any] = [one for one in expressions if not isinstance(one, UserColumn)]
+        for _, user in users:
+            check_sendable(user.function, f"aggregate: {type(user.function).__name__}")
+        if plain:
+            return self._grouped(lambda grouped: grouped.agg(*plain), users)
+        flow = self._grouped(lambda grouped: grouped.count(), users, only_users=True)
+        return flow
+
+    def count(self) -> Flow:
+        """Rows of each group."""
+        return self._grouped(lambda grouped: grouped.count())
+
+    def sum(self, *columns: str) -> Flow:
+        """Sums of these columns; of all numeric ones when none is named."""
+        return self._grouped(lambda grouped: grouped.sum(*columns))
+
+    def avg(self, *columns: str) -> Flow:
+        """Means of these columns; of all numeric ones when none is named."""
+        return self._grouped(lambda grouped: grouped.avg(*columns))
+
+    mean = avg
+
+    def min(self, *columns: str) -> Flow:
+        """Least values of these columns; of all numeric ones when none is named."""
+        return self._grouped(lambda grouped: grouped.min(*columns))
+
+    def max(self, *columns: str) -> Flow:
+        """Greatest values of these columns; of all numeric ones when none is named."""
+        return self._grouped(lambda grouped: grouped.max(*columns))
+
+    def _grouped(
+        self,
+        ask: Callable[[GroupedData], DataFrame],
+        users: Sequence[tuple[int, UserColumn]] = (),
+        *,
+        only_users: bool = False,
+    ) -> Flow:
+        tree = self._flow._tree
+        resolved = resolve_grouping(tree.input(), self._keys, ask, users)
+        if only_users:  # the count was there for the analyzer, which takes no grouping without an aggregate
+            resolved = replace(resolved, aggregates=tuple(resolved.aggregates[place] for place, _ in users))
+        names = [*resolved.key_names, *(aggregate.name for aggregate in resolved.aggregates)]
+        refuse_twice("agg", names, "the result would have more than one", "give one of them another alias")
+        child = _projected(tree, resolved)
+        spec = GroupBySpec(_named(child.schema, resolved), resolved.keys, resolved.aggregates)
+        _ = spec.output_schema  # raises here, not in a task, what types do not allow
+        return self._flow._with(Tree(GroupNode(child.node, spec), child.sources))
+
+    def __repr__(self) -> str:
+        return f"GroupedFlow[{', '.join(map(str, self._keys))}] of {self._flow!r}"
+
+
+def _projected(tree: Tree, resolved: ResolvedGrouping) -> Tree:
+    """Only keys and inputs of aggregates leave the source."""
+    if resolved.projection is None:
+        return tree
+    if resolved.projection:
+        return tree.select(resolved.projection, resolved.texts)
+    from pyspark.sql import functions as F  # noqa: N812
+
+    # Rows without any column could not be counted.
+    return tree.select(((F.lit(True), "__row"),), ("nothing but a mark for each row",))
+
+
+def _named(schema: pa.Schema, resolved: ResolvedGrouping) -> pa.Schema:
+    """The input with key columns under the names of the result."""
+    for number, name in zip(resolved.keys, resolved.key_names, strict=True):
+        if schema.field(number).name == name:
+            continue
+        if resolved.keys.count(number) > 1:
+            raise NotSupported("groupBy", f"column {schema.field(number).name} under two names", "use it once as a key")
+        schema = schema.set(number, schema.field(number).with_name(name))
+    return schema

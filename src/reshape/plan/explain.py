@@ -1,0 +1,165 @@
+"""A flow in words: its operators, what feeds them, what Spark does in the sources, and where everything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from reshape.conf import Settings
+from reshape.operators.group_by import GroupBySpec
+from reshape.operators.hash_join import JoinSpec
+from reshape.operators.recast import Recast
+from reshape.operators.set_ops import SetProbeSpec
+from reshape.operators.sort import SortSpec
+from reshape.plan import aggregates as agg
+from reshape.plan.nodes import JoinNode, Node, SetNode, SourceNode, UnionNode
+from reshape.plan.ordering import Ordering
+from reshape.plan.physical import PhysicalOperator, PhysicalPlan
+from reshape.plan.sendable import function_name
+from reshape.plan.types import type_name
+
+
+def explained(root: Node, plan: PhysicalPlan, settings: Settings) -> str:
+    """The whole flow as an indented tree, the result first. Runs nothing."""
+    sources = {source.number: source for source in _source_nodes(root)}
+    lines = [_head(plan, settings)]
+    for operator in plan.operators:
+        if operator.target is None:
+            lines += _operator(operator, plan, sources)
+    if not plan.operators:
+        lines += _source(sources[0], None)
+    return "\n".join(lines)
+
+
+def _head(plan: PhysicalPlan, settings: Settings) -> str:
+    if not plan.operators:
+        return f"flow {plan.name!r}: no operator, so Spark alone runs it"
+    hosts = ", ".join(f"host {host}: {_range(plan.workers_of(host))}" for host in range(plan.hosts))
+    return (
+        f"flow {plan.name!r}: {_count(plan.hosts, 'host')} (Spark tasks of one barrier stage), "
+        f"{_count(plan.workers, 'worker')} of each operator ({hosts})\n"
+        f"  queues: {settings.queue_bytes / (1 << 20):,.4g} MiB a host, then "
+        f"{'disk' if settings.spill else 'senders wait'}; "
+        f"combine before sending: {'yes' if settings.combine else 'no'}; "
+        f"connections: {'TLS' if settings.tls_certificate else 'not encrypted'}"
+    )
+
+
+def _operator(operator: PhysicalOperator, plan: PhysicalPlan, sources: dict[int, SourceNode]) -> list[str]:
+    lines = [operator.label, *(f"  {line}" for line in _facts(operator))]
+    inputs: list[tuple[str, Callable[[], list[str]]]] = []
+    for index, port in enumerate(operator.ports):
+        role = _role(operator, index)
+        for number in port.operators:
+            inputs.append((role, lambda n=number: _operator(plan.operators[n], plan, sources)))  # type: ignore[misc]
+        for number in port.sources:
+            inputs.append((role, lambda n=number: _source(sources[n], plan)))  # type: ignore[misc]
+    for place, (role, lines_of) in enumerate(inputs):
+        last = place == len(inputs) - 1
+        first, *rest = lines_of()
+        lines.append(f"+- {role}{first}")
+        lines += [f"{'   ' if last else '|  '}{line}" for line in rest]
+    return lines
+
+
+def _facts(operator: PhysicalOperator) -> list[str]:
+    spec: Any = operator.logic
+    facts = []
+    port = operator.ports[0]
+    if isinstance(spec, JoinSpec):
+        pairs = [
+            f"{_key(spec.left, a)} = {_key(spec.right, b)}"
+            for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
+        ]
+        facts.append(f"keys: {', '.join(pairs)}")
+    elif isinstance(spec, SortSpec):
+        facts.append(f"order: {_ordering(spec.schema, spec.ordering)}; each worker has a range of it")
+    elif isinstance(spec, GroupBySpec):
+        names = ", ".join(_key(spec.schema, key) for key in spec.keys)
+        facts.append(f"keys: {names}" if names else "keys: none; all rows are one group, at worker 0")
+        facts.append(f"aggregates: {', '.join(_aggregate(a, spec.schema) for a in spec.aggregates)}")
+    else:
+        facts.append(f"keys: {', '.join(_key(port.schema, key) for key in port.keys)}")
+    # How the load of a skewed worker may be shared is said here as soon as flows transfer load.
+    for function in operator.functions:
+        facts.append(_function(function))
+    facts.append(f"output: {_columns(operator.output)}")
+    return facts
+
+
+def _source(source: SourceNode, plan: PhysicalPlan | None) -> list[str]:
+    lines = [f"source {source.number}"]
+    if plan is not None:
+        lines.append(f'  Spark job: "{plan.source_job(source.number)}"')
+    if source.projected:
+        lines.append(f"  computed by Spark: {', '.join(source.projected)}")
+    lines.append(f"  {'sends' if plan is not None else 'output'}: {_columns(source.schema)}")
+    return lines
+
+
+def _role(operator: PhysicalOperator, port: int) -> str:
+    spec: Any = operator.logic
+    if isinstance(spec, JoinSpec):
+        side = spec.build_side if port == 0 else spec.probe_side
+        return f"{side}, {'kept in memory' if port == 0 else 'streams past it'}: "
+    if isinstance(spec, SetProbeSpec):
+        return "right, kept in memory: " if port == 0 else "left, streams past it: "
+    return ""
+
+
+def _function(function: Any) -> str:
+    if isinstance(function, Recast):
+        return f"then casts to: {_columns(function.schema)}"
+    return f"then the user's function {function_name(function)}"
+
+
+def _aggregate(aggregate: agg.Aggregate, schema: pa.Schema) -> str:
+    match aggregate:
+        case agg.CountAll():
+            return f"count(*) AS {aggregate.name}"
+        case agg.UserDefined():
+            text = f"{type(aggregate.function).__name__}({', '.join(aggregate.names)})"
+        case agg.CountDistinct():
+            text = f"count(distinct {', '.join(schema.field(c).name for c in aggregate.columns)})"
+        case _:
+            text = f"{type(aggregate).__name__.lower()}({schema.field(aggregate.column).name})"
+    return text if text == aggregate.name else f"{text} AS {aggregate.name}"
+
+
+def _ordering(schema: pa.Schema, ordering: Ordering) -> str:
+    return ", ".join(
+        f"{schema.field(key.column).name} {'asc' if key.ascending else 'desc'} "
+        f"nulls {'first' if key.nulls_first else 'last'}"
+        for key in ordering.keys
+    )
+
+
+def _key(schema: pa.Schema, number: int) -> str:
+    field = schema.field(number)
+    return f"{field.name} {type_name(field.type)}"
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(_key(schema, number) for number in range(len(schema)))
+
+
+def _range(workers: range) -> str:
+    if len(workers) == 1:
+        return f"worker {workers.start}"
+    return f"workers {workers.start}-{workers.stop - 1}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _source_nodes(node: Node) -> list[SourceNode]:
+    match node:
+        case SourceNode():
+            return [node]
+        case JoinNode() | SetNode() | UnionNode():
+            return _source_nodes(node.left) + _source_nodes(node.right)
+        case _:
+            return _source_nodes(node.child)

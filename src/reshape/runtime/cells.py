@@ -1,0 +1,74 @@
+"""A worker of one operator on a host: its state for its own partition, and for those that it helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from reshape.operators.base import Operator
+from reshape.plan.physical import PhysicalOperator
+
+# A batch is cut so that a step of one worker takes about so long: orders and other workers never wait for more.
+STEP_S = 0.02
+ROWS_PER_STEP = 16_384
+LEAST_ROWS_PER_STEP = 16
+
+
+@dataclass(slots=True)
+class Cell:
+    """One worker of one operator on this host."""
+
+    operator: PhysicalOperator
+    worker: int
+    index: int
+    logics: dict[int, Operator] = field(default_factory=dict)  # by owner
+    copies: dict[int, frozenset[int] | None] = field(default_factory=dict)  # immutable state held of others; None: all
+    ended: list[bool] = field(default_factory=list)  # ports that the logic has been told about
+    output: Iterator[pa.RecordBatch] | None = None  # what an add, an end or the finish still has to give
+    finishing: bool = False
+    done: bool = False
+    free_at: float = 0.0  # emulated cost: not run before
+    processed: list[int] = field(default_factory=list)
+    of_owner: list[dict[int, int]] = field(default_factory=list)  # rows processed per port, by whose they were
+    emitted: int = 0
+    busy_s: float = 0.0
+    seconds_per_row: float = 0.0
+
+    def __post_init__(self) -> None:
+        ports = len(self.operator.ports)
+        self.ended = [False] * ports
+        self.processed = [0] * ports
+        self.of_owner = [{} for _ in range(ports)]
+
+    def logic(self, owner: int) -> Operator:
+        """The state for a partition; made when it is first needed."""
+        logic = self.logics.get(owner)
+        if logic is None:
+            logic = self.operator.logic_of(owner).build(scattered=owner != self.worker)
+            for port, ended in enumerate(self.ended):
+                if ended:
+                    for _ in logic.end_port(port):
+                        pass  # an empty state has nothing to say
+            self.logics[owner] = logic
+        return logic
+
+    @property
+    def own(self) -> Operator:
+        return self.logic(self.worker)
+
+    def rows_per_step(self) -> int:
+        cost = max(self.operator.cost_s_per_row, self.seconds_per_row)
+        return max(LEAST_ROWS_PER_STEP, min(ROWS_PER_STEP, int(STEP_S / cost))) if cost > 0 else ROWS_PER_STEP
+
+    def count(self, port: int, owner: int, rows: int, seconds: float) -> None:
+        """Book rows that were processed. The speed follows the newest steps."""
+        self.processed[port] += rows
+        self.of_owner[port][owner] = self.of_owner[port].get(owner, 0) + rows
+        self.busy_s += max(seconds, self.operator.cost_s_per_row * rows)
+        self.seconds_per_row = 0.7 * self.seconds_per_row + 0.3 * seconds / rows
+
+    def lacks_state_of(self, owner: int, port: int) -> bool:
+        """Would rows of this owner meet no state here? A worker that helps must have got a copy before (§5.2)."""
+        return owner != self.worker and not self.operator.ports[port].mutable and owner not in self.copies

@@ -1,0 +1,173 @@
+"""The control plane of one execution: a brain for every input of every operator, fed ten times a second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from reshape.control.baselines.none import NoMitigation
+from reshape.control.brain import Brain
+from reshape.control.strategies import build
+from reshape.plan.mitigation import profile
+from reshape.plan.physical import PhysicalOperator, PhysicalPlan
+from reshape.runtime.host import router_name
+from reshape.runtime.port_control import PortControl, Post
+
+TICK_S = 0.1
+JOIN_S = 5.0
+
+PortId = tuple[int, int]  # operator, port
+BuildBrain = Callable[[PhysicalPlan, PhysicalOperator, int], Brain]
+
+
+def brain_of(plan: PhysicalPlan, operator: PhysicalOperator, port: int) -> Brain:
+    """The brain that an input's strategy names."""
+    mitigation = operator.mitigation
+    known = profile(plan, operator, port)
+    if plan.workers == 1:
+        return NoMitigation(known, mitigation.settings)  # type: ignore[arg-type]
+    return build(mitigation.strategy, known, mitigation.settings)
+
+
+class ControlPlane:
+    """Takes reports from any thread. ``close_port`` is called from a thread of its own, when an input is over."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        post: Post,
+        close_port: Callable[[PortId], None],
+        build_brain: BuildBrain = brain_of,
+    ) -> None:
+        self._plan = plan
+        self._close_port = close_port
+        self._lock = threading.Lock()
+        self._news = threading.Condition(self._lock)
+        self._actions: deque[Callable[[], None]] = deque()
+        self._stopped = False
+        self.started_at = time.monotonic()
+        self.ports: dict[PortId, PortControl] = {}
+        for operator in plan.operators:
+            for index, port in enumerate(operator.ports):
+                known = (operator.id, index)
+                control = PortControl(
+                    operator.id,
+                    index,
+                    build_brain(plan, operator, index),
+                    plan.host_of_workers(),
+                    post,
+                    lambda known=known: self._drained(known),  # type: ignore[misc]
+                    mutable=port.mutable,
+                    delay_s=operator.mitigation.delay_s,
+                )
+                for producer in port.operators:
+                    for host in range(plan.hosts):
+                        control.counts.router_started(router_name(producer, host), control.brain.table.version)
+                if port.after is None:
+                    control.opened_at = 0.0
+                self.ports[known] = control
+        self._thread = threading.Thread(target=self._run, name="reshape-control", daemon=True)
+        self._thread.start()
+
+    def told(self, message: dict[str, Any]) -> Any:
+        """What a task reports; the answer is sent back to it."""
+        with self._news:
+            control = self.ports[int(message["operator"]), int(message["port"])]
+            match message["kind"]:
+                case "router_started":
+                    return control.router_started(str(message["router"]))
+                case "router_report":
+                    control.counts.router_report(str(message["router"]), message["counts"])
+                case "router_ended":
+                    control.counts.router_report(str(message["router"]), message["counts"])
+                    control.router_ended(str(message["router"]))
+                case "applied":
+                    control.applied(str(message["router"]), int(message["version"]))
+                case "fenced":
+                    control.fenced(str(message["router"]), int(message["version"]))
+                case "holding":
+                    control.holding(int(message["transfer"]))
+                case "state_done":
+                    facts = (int(message["helper"]), int(message["bytes"]), float(message["seconds"]))
+                    control.state_done(int(message["transfer"]), *facts)
+                case "state_failed":
+                    control.state_failed(int(message["transfer"]), int(message["helper"]), str(message["reason"]))
+                case "withdrawn":
+                    control.withdrawn(int(message["transfer"]), bool(message["given"]))
+                case "backlog_moved":
+                    control.backlog_moved(int(message["transfer"]), int(message["rows"]))
+                case "backlog_failed":
+                    control.backlog_failed(int(message["transfer"]), int(message["target"]), str(message["reason"]))
+                case "scattered_sent":
+                    control.scattered_sent(int(message["host"]))
+            return None
+
+    def host_report(self, host: int, cells: list[dict[str, Any]], routers: dict[str, dict[str, Any]]) -> None:
+        with self._news:
+            for sender, counts in routers.items():
+                target = self._plan.operators[int(sender)].target
+                if target is not None:
+                    self.ports[target].counts.router_report(router_name(int(sender), host), counts)
+            for (operator, port), control in self.ports.items():
+                control.counts.host_report(host, port, [cell for cell in cells if cell["operator"] == operator])
+                control.host_reported()
+
+    def operator_done(self, operator: int, host: int, counts: dict[str, Any] | None) -> None:
+        """An operator's router on a host has sent its last row."""
+        target = self._plan.operators[operator].target
+        if target is None:
+            return
+        with self._news:
+            control = self.ports[target]
+            if counts is not None:
+                control.counts.router_report(router_name(operator, host), counts)
+            control.router_ended(router_name(operator, host))
+
+    def end_input(self, port: PortId) -> None:
+        """All producers of an input have ended."""
+        with self._news:
+            self.ports[port].end_input()
+
+    def stop(self) -> None:
+        """The execution is over, one way or the other."""
+        with self._news:
+            self._stopped = True
+            self._news.notify_all()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(JOIN_S)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the hosts were ready."""
+        return time.monotonic() - self.started_at
+
+    def _drained(self, port: PortId) -> None:
+        self._actions.append(lambda: self._close(port))
+        self._news.notify_all()
+
+    def _close(self, port: PortId) -> None:
+        self._close_port(port)
+        with self._news:
+            # The input that waited for this one is open now.
+            for (operator, index), control in self.ports.items():
+                if operator == port[0] and self._plan.operators[operator].ports[index].after == port[1]:
+                    control.opened_at = self.now
+
+    def _run(self) -> None:
+        due = 0.0
+        while True:
+            with self._news:
+                while not self._stopped and not self._actions and self.now < due:
+                    self._news.wait(due - self.now)
+                if self._stopped:
+                    return
+                actions, self._actions = self._actions, deque()
+                if self.now >= due:
+                    due = self.now + TICK_S
+                    for control in self.ports.values():
+                        control.tick(self.now)
+            for action in actions:
+                action()

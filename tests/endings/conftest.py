@@ -1,0 +1,122 @@
+"""Drivers in processes of their own, watched from here."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .remains import LIMIT_S, MARK, host_processes, processes, spilled, until
+
+DRIVER = Path(__file__).with_name("driver.py")
+
+
+class Watched:
+    """A driver process and everything that it has started."""
+
+    def __init__(self, master: str, directory: Path) -> None:
+        self.mark = uuid.uuid4().hex
+        self.local_dir = directory / "local"
+        self.local_dir.mkdir()
+        self._directory = directory
+        self._gates = 0
+        self.gate = directory / "gate"
+        environment = {**os.environ, MARK: self.mark, "SPARK_LOCAL_DIRS": "", "SPARK_WORKER_DIR": str(directory)}
+        del environment["SPARK_LOCAL_DIRS"]
+        self._log = (directory / "driver.log").open("w")
+        self.process = subprocess.Popen(
+            [sys.executable, str(DRIVER), master, str(self.local_dir)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=environment,
+            cwd=directory,
+            start_new_session=True,
+        )
+        self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self.answer() == {"outcome": "ready"}
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._said.put(line)
+
+    def start(self, how: str, fault: str | None = None) -> None:
+        """Begin a flow with a closed gate."""
+        self._gates += 1
+        self.gate = self._directory / f"gate-{self._gates}"
+        command = {"how": how, "fault": fault, "gate": str(self.gate), "local_dir": str(self.local_dir)}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+
+    def until_in_the_middle(self) -> list[int]:
+        """Wait until rows lie on disk; the processes of the hosts."""
+        until("rows on disk", self.spilled)
+        return until("two hosts", lambda: hosts if len(hosts := host_processes(self.mark)) == 2 else None)
+
+    def answer(self) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = json.loads(self._said.get(timeout=2 * LIMIT_S))
+        except queue.Empty:
+            raise AssertionError(f"the driver says nothing; its log:\n{self.log()}") from None
+        return answer
+
+    def log(self) -> str:
+        return (self._directory / "driver.log").read_text()[-4000:]
+
+    def spilled(self) -> list[Path]:
+        return spilled([self._directory])
+
+    def processes(self) -> dict[int, str]:
+        return processes(self.mark)
+
+    def find(self, sign: str) -> list[int]:
+        return [pid for pid, command in self.processes().items() if sign in command]
+
+    def end(self) -> None:
+        """For the end of a test: whatever still is there ends, by its id."""
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait(LIMIT_S)
+        self._reader.join(LIMIT_S)
+        for stream in (self.process.stdin, self.process.stdout, self._log):
+            assert stream is not None
+            try:
+                stream.close()
+            except BrokenPipeError:
+                continue
+
+
+@pytest.fixture(scope="module")
+def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Watched]]:
+    """Starts drivers; one per master serves all tests of a module until it has ended."""
+    drivers: dict[str, Watched] = {}
+
+    def get(master: str) -> Watched:
+        known = drivers.get(master)
+        if known is None or known.process.poll() is not None:
+            if known is not None:
+                known.end()
+            drivers[master] = Watched(master, tmp_path_factory.mktemp("driver"))
+        return drivers[master]
+
+    yield get
+    for driver in drivers.values():
+        driver.end()

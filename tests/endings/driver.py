@@ -1,0 +1,117 @@
+"""A driver to be watched from outside: runs flows as told on standard input, says how they ended, one JSON per line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import reshape
+from reshape.flow import Flow
+from reshape.runtime.java import ensure_java
+
+ROWS = 200_000
+
+
+def session(master: str, local_dir: str) -> SparkSession:
+    ensure_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    return (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.log.level", "OFF")
+        .config("spark.local.dir", local_dir)
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "512m")
+        .config("spark.executor.memory", "512m")
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .config("spark.executor.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "2000")
+        .getOrCreate()
+    )
+
+
+def slow_flow(spark: SparkSession, gate: Path, fault: str | None) -> Flow:
+    """Workers that dawdle until the gate opens, so that rows wait on disk; with a fault, one then raises."""
+
+    def dawdle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if not gate.exists():
+                time.sleep(0.2)
+            elif fault is not None:
+                raise ZeroDivisionError(fault)
+            yield batch.select(["v"])
+
+    rows = spark.range(0, ROWS, 1, 2).selectExpr("id % 50 AS k", "id AS v", "repeat('x', 40) AS filling")
+    return reshape.read(rows, hosts=2, workers=4, queue_bytes=200_000).repartition("k").mapInArrow(dawdle, "v long")
+
+
+def run(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
+    flow = slow_flow(spark, Path(command["gate"]), command.get("fault"))
+    ended = {"outcome": "success"}
+    try:
+        if command["how"] == "collect":
+            ended["sum"] = _sum(flow.toDF())
+        else:
+            query = flow.start()
+            if command["how"] == "cancel":
+                _until_spilled(Path(command["local_dir"]))
+                query.cancel()
+            query.awaitTermination()
+            ended["sum"] = _sum(query.result())
+            query.release()
+    except BaseException as error:
+        ended = {"outcome": type(error).__name__, "message": str(error).split("\n\tat ")[0]}
+    return ended | {"left": _left(spark)}
+
+
+def _sum(df: DataFrame) -> int:
+    return sum(row["v"] for row in df.collect())
+
+
+def _until_spilled(local_dir: Path) -> None:
+    while not list(local_dir.rglob("reshape-spill-*/*")):
+        time.sleep(0.02)
+
+
+def _left(spark: SparkSession) -> dict[str, Any]:
+    """What is left in this process, and how long it took until nothing was, or the limit."""
+    started = time.monotonic()
+    while True:
+        threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("reshape")]
+        try:
+            jobs = list(spark.sparkContext.statusTracker().getActiveJobsIds())
+        except Exception:  # the JVM was killed: no job can be running there
+            jobs = []
+        seconds = time.monotonic() - started
+        if not (threads or jobs) or seconds > 60:
+            return {"threads": threads, "jobs": jobs, "seconds": round(seconds, 2)}
+        time.sleep(0.02)
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.__stdout__.write(json.dumps(message) + "\n")
+    sys.__stdout__.flush()
+
+
+def main() -> None:
+    spark = session(sys.argv[1], sys.argv[2])
+    say({"outcome": "ready"})
+    for line in sys.stdin:
+        say(run(spark, json.loads(line)))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

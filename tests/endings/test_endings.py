@@ -1,0 +1,150 @@
+"""However a flow ends: the outcome is right, the first cause is told, and within seconds nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .conftest import Watched
+from .driver import ROWS
+from .remains import host_processes, until
+
+pytestmark = pytest.mark.slow
+
+LOCAL = "local[4]"
+CLUSTER = "local-cluster[2,2,512]"
+WANTED = ROWS * (ROWS - 1) // 2
+Watch = Callable[[str], Watched]
+
+
+def assert_nothing_left(driver: Watched, answer: dict[str, Any], since: float, what: str) -> None:
+    """No job, thread, port or file of the flow, while the session lives on."""
+    assert answer["left"]["threads"] == []
+    assert answer["left"]["jobs"] == []
+    until("hosts to stop listening", lambda: not host_processes(driver.mark))
+    until("spilled rows to go", lambda: not driver.spilled())
+    print(f"\n{what}: all gone after {time.monotonic() - since:.1f} s, outcome {answer['outcome']}")
+
+
+def assert_nothing_left_at_all(driver: Watched, since: float, what: str) -> None:
+    until("all processes to end", lambda: not driver.processes())
+    assert driver.spilled() == []
+    print(f"\n{what}: all gone after {time.monotonic() - since:.1f} s")
+
+
+def test_success(watch: Watch) -> None:
+    driver = watch(LOCAL)
+    driver.start("collect")
+    driver.until_in_the_middle()
+    driver.gate.touch()
+    answer = driver.answer()
+    assert (answer["outcome"], answer.get("sum")) == ("success", WANTED), answer
+    assert_nothing_left(driver, answer, time.monotonic(), "success")
+
+
+@pytest.mark.parametrize("how", ["collect", "await"])
+def test_error_in_a_users_function(watch: Watch, how: str) -> None:
+    driver = watch(LOCAL)
+    driver.start(how, fault="one over nothing")
+    driver.until_in_the_middle()
+    since = time.monotonic()
+    driver.gate.touch()
+    answer = driver.answer()
+    assert answer["outcome"] == ("FlowFailed" if how == "await" else "Py4JJavaError")
+    cause = r"the flow failed in repartition \(operator 0\), worker \d: ZeroDivisionError: one over nothing"
+    assert re.search(cause, answer["message"]), answer
+    assert_nothing_left(driver, answer, since, f"error, {how}")
+
+
+def test_cancel(watch: Watch) -> None:
+    driver = watch(LOCAL)
+    driver.start("cancel")
+    answer = driver.answer()
+    assert answer["outcome"] == "FlowCancelled", answer
+    assert_nothing_left(driver, answer, time.monotonic(), "cancel")
+
+
+@pytest.mark.parametrize("how", ["collect", "await"])
+def test_control_c(watch: Watch, how: str) -> None:
+    driver = watch(LOCAL)
+    driver.start(how)
+    driver.until_in_the_middle()
+    since = time.monotonic()
+    driver.process.send_signal(signal.SIGINT)
+    answer = driver.answer()
+    assert answer["outcome"] == "KeyboardInterrupt", answer
+    assert_nothing_left(driver, answer, since, f"Ctrl-C, {how}")
+
+
+def test_killed_python_worker_of_a_host(watch: Watch) -> None:
+    """Spark starts the hosts again, and the flow with them."""
+    driver = watch(LOCAL)
+    driver.start("await")
+    hosts = driver.until_in_the_middle()
+    since = time.monotonic()
+    os.kill(hosts[0], signal.SIGKILL)
+    until("the host to be gone", lambda: hosts[0] not in driver.processes())
+    driver.gate.touch()
+    answer = driver.answer()
+    assert (answer["outcome"], answer.get("sum")) == ("success", WANTED), answer
+    assert_nothing_left(driver, answer, since, "killed Python worker")
+
+
+def test_killed_driver(watch: Watch) -> None:
+    driver = watch(LOCAL)
+    driver.start("collect")
+    driver.until_in_the_middle()
+    since = time.monotonic()
+    driver.process.kill()
+    driver.process.wait()
+    assert_nothing_left_at_all(driver, since, "killed driver")
+
+
+def test_killed_jvm(watch: Watch) -> None:
+    """The driver's Python lives on, and hears of it."""
+    driver = watch(LOCAL)
+    driver.start("await")
+    driver.until_in_the_middle()
+    since = time.monotonic()
+    for pid in driver.find("org.apache.spark.deploy.SparkSubmit"):
+        os.kill(pid, signal.SIGKILL)
+    answer = driver.answer()
+    assert answer["outcome"] not in ("success", "ready"), answer
+    assert answer["left"]["threads"] == []
+    until("hosts to end", lambda: not host_processes(driver.mark))
+    until("spilled rows to go", lambda: not driver.spilled())
+    print(f"\nkilled JVM: all gone after {time.monotonic() - since:.1f} s, outcome {answer}")
+    assert driver.process.stdin is not None
+    driver.process.stdin.close()
+    assert_nothing_left_at_all(driver, time.monotonic(), "driver's end after a killed JVM")
+
+
+def test_lost_executor(watch: Watch) -> None:
+    """Either Spark's retry makes the flow succeed, or it fails with the loss as its cause; never a wrong result."""
+    driver = watch(CLUSTER)
+    driver.start("await")
+    driver.until_in_the_middle()
+    since = time.monotonic()
+    executors = driver.find("CoarseGrainedExecutorBackend")
+    assert len(executors) == 2, driver.processes()
+    os.kill(executors[0], signal.SIGKILL)
+    driver.gate.touch()
+    answer = driver.answer()
+    assert (answer["outcome"], answer.get("sum")) == ("success", WANTED), answer
+    assert_nothing_left(driver, answer, since, "lost executor")
+
+
+def test_killed_driver_of_a_cluster(watch: Watch) -> None:
+    driver = watch(CLUSTER)
+    driver.start("collect")
+    driver.until_in_the_middle()
+    since = time.monotonic()
+    driver.process.kill()
+    driver.process.wait()
+    assert_nothing_left_at_all(driver, since, "killed driver of a cluster")

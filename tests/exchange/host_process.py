@@ -1,0 +1,131 @@
+"""A host in a process of its own, fed from the test's process over the real exchange; its memory can be measured."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+
+from reshape.exchange.flight import Access
+from reshape.operators.relay import RelaySpec
+from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
+from reshape.runtime.edges import FlowAddress
+from reshape.runtime.execution import Execution
+from reshape.runtime.host import Host, HostSettings
+from reshape.runtime.launch import LaunchedFlow
+from reshape.runtime.service import DriverService
+from reshape.runtime.source import SourceTask
+
+SCHEMA = pa.schema([("k", pa.int64()), ("filling", pa.binary())])
+LIMIT_S = 120.0
+
+
+def relay(cost_s_per_row: float) -> PhysicalPlan:
+    """Four workers of one costly operator on one host."""
+    port = Port(SCHEMA, keys=(0,), sources=(0,))
+    operator = PhysicalOperator(
+        0, "repartition (operator 0)", RelaySpec(SCHEMA, (0,)), (port,), SCHEMA, cost_s_per_row=cost_s_per_row
+    )
+    return PhysicalPlan("memory", (operator,), hosts=1, workers=4)
+
+
+class FedFlow(LaunchedFlow):
+    """Its source is a list of partitions, each read by a thread."""
+
+    def __init__(self, plan: PhysicalPlan, partitions: list[Callable[[], Iterator[pa.RecordBatch]]]) -> None:
+        super().__init__(cast(Any, None), plan, ())
+        self._partitions = partitions
+        self.started = threading.Event()
+        self.execution: Execution | None = None
+        self.locations: tuple[str, ...] = ()
+
+    def _execution(self, attempt: int, locations: tuple[str, ...]) -> Execution:
+        self.locations = locations
+        self.execution = super()._execution(attempt, locations)
+        self.started.set()
+        return self.execution
+
+    def _run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
+        edge = self._plan.edge(0, 0)
+        errors: list[Exception] = []
+
+        def task(partition: int) -> None:
+            made = SourceTask(edge, source, self._address(), attempt, locations, partition, 0)
+            try:
+                list(made.run(self._partitions[partition]()))
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=task, args=(number,)) for number in range(len(self._partitions))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return 0
+
+    def _cancel_sources(self, attempt: int) -> None:
+        """They end with their streams."""
+
+    def _cancel_hosts(self, stage: int, reason: str) -> None:
+        """It hears of it from the driver."""
+
+    def run(
+        self, cost_s_per_row: float, directory: Path, watch: Callable[[], None] = lambda: None, **settings: Any
+    ) -> dict[str, Any]:
+        """Run to the end; what the host says then. ``watch`` is called while it runs."""
+        service = DriverService("127.0.0.1")
+        self.location = service.register(self.name, self)
+        command = [
+            *(sys.executable, __file__, self.name, self.location, self.access.secret, str(cost_s_per_row)),
+            json.dumps(settings),
+        ]
+        environment = {"SPARK_LOCAL_DIRS": str(directory), "PATH": "/usr/bin:/bin"}
+        host = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        try:
+            assert self.started.wait(LIMIT_S)
+            watch()
+            out, _ = host.communicate(timeout=LIMIT_S)
+            self.join(LIMIT_S)
+        finally:
+            host.kill()
+            host.wait()
+            service.unregister(self.name)
+        said: dict[str, Any] = json.loads(out)
+        return said
+
+
+def resident(name: str) -> int:
+    """Bytes: VmRSS is what this process has in memory, VmHWM the most that it ever had."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith(name)))
+
+
+def main() -> None:
+    name, location, secret, cost, settings = sys.argv[1:]
+    options = json.loads(settings)
+    file_limit = options.pop("file_limit", None)
+    if file_limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+    flow = FlowAddress(name, location, Access(secret))
+    host = Host(relay(float(cost)), 0, flow, HostSettings(**options), "127.0.0.1", 0)
+    rows, error, before = 0, "", resident("VmRSS")
+    try:
+        for batch in host.results(lambda text: [text]):
+            rows += batch.num_rows
+    except Exception as failure:
+        error = str(failure)
+    grown = resident("VmHWM") - before
+    print(json.dumps({"rows": rows, "grown": grown, "error": error, "pool": pa.default_memory_pool().max_memory()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""A session of its own settings for generated flows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark(spark: Any) -> Any:
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    # Hundreds of queries over some hundred rows each: compiling them would take most of the time.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    # Not UTC, or nobody would notice a time zone that is lost.
+    session.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    return session

@@ -1,0 +1,63 @@
+"""Runs a generated flow in one of three ways: by threads, on Spark, and as Spark's own query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+import reshape
+from reshape.flow import Flow
+from reshape.plan.physical import PhysicalPlan
+from reshape.runtime.host import HostSettings
+
+from .data import make
+from .steps import Case, build
+from .threads import Cut, OnExecution, run_flow
+
+
+def plan_of(flow: Flow) -> PhysicalPlan:
+    return flow._plan(flow._settings())
+
+
+class Rig:
+    """A case with its tables and DataFrames."""
+
+    def __init__(self, spark: Any, case: Case) -> None:
+        self.case = case
+        self.tables: list[pa.Table] = []
+        for data in case.inputs:
+            self.tables.append(make(data, self.tables))
+        self._frames = [spark.createDataFrame(table) for table in self.tables]
+
+    def expected(self) -> pa.Table:
+        return build(self.case.flow, self._frames, lambda df: df).toArrow()
+
+    def flow(self) -> Flow:
+        made: Flow = build(self.case.flow, self._frames, self._read)
+        return made
+
+    def by_threads(self, on_execution: OnExecution = lambda _: None) -> pa.Table:
+        flow = self.flow()
+        plan = plan_of(flow)
+        if not plan.operators:  # a union of sources is left to Spark
+            return flow.toDF().toArrow()
+        # A flow may have Spark compute on a source; the threads take what comes of that.
+        sources = [self._rows(df) for df in flow._sources]
+        cut = Cut(self.case.seed, self.case.partitions, self.case.batch_rows)
+        settings = HostSettings(self.case.queue_bytes, self.case.spill)
+        return run_flow(plan, sources, cut, settings=settings, on_execution=on_execution)
+
+    def on_spark(self) -> pa.Table:
+        return self.flow().toDF().toArrow()
+
+    def _read(self, df: Any) -> Flow:
+        case = self.case
+        spread = {"hosts": case.hosts, "workers": case.workers}
+        return reshape.read(df, name=f"seed-{case.seed}", queue_bytes=case.queue_bytes, spill=case.spill, **spread)
+
+    def _rows(self, df: Any) -> pa.Table:
+        for frame, table in zip(self._frames, self.tables, strict=True):
+            if frame is df:
+                return table
+        return df.toArrow()

@@ -1,0 +1,21 @@
+"""Generated flows give Spark's answer when hosts and sources are threads over the real exchange."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .compare import check
+from .generate import random_case
+from .running import Rig
+
+pytestmark = pytest.mark.slow
+
+SEEDS = range(160)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_generated_flow_by_threads(spark: Any, seed: int) -> None:
+    rig = Rig(spark, random_case(seed))
+    check(rig.case, rig.by_threads(), rig.expected())

@@ -1,0 +1,122 @@
+"""The body of threads: fails with the cause, leaves nothing behind, cuts what it is given without losing a row."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from urllib.parse import urlparse
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from reshape.operators.relay import RelaySpec
+from reshape.operators.sort import SortSpec
+from reshape.plan.nodes import MapNode, Node, RelayNode, SortNode, SourceNode
+from reshape.plan.ordering import Ordering, SortKey
+from reshape.plan.planner import Planner
+from reshape.runtime.errors import FlowFailed
+from reshape.runtime.execution import Execution
+
+from .threads import Cut, cut_up, run_flow
+
+TABLE = pa.table({"k": pa.array(np.arange(5_000) % 13), "v": pa.array(np.arange(5_000))})
+SOURCE = SourceNode(0, TABLE.schema)
+BY_KEY = RelayNode(SOURCE, RelaySpec(TABLE.schema, (0,)))
+
+
+def run(node: Node, **options: object) -> pa.Table:
+    return run_flow(Planner().plan(node, "threads", 2, 5), [TABLE], Cut(3, 6, 400), **options)  # type: ignore[arg-type]
+
+
+def left_over() -> list[str]:
+    """Threads of flows; the clock that gathers samples of a sort may run on for a moment."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        left = [thread.name for thread in threading.enumerate() if thread.name.startswith("reshape")]
+        if not left:
+            return []
+        time.sleep(0.01)
+    return left
+
+
+def listens(location: str) -> bool:
+    address = urlparse(location)
+    with socket.socket() as connection:
+        return connection.connect_ex((str(address.hostname), int(address.port or 0))) == 0
+
+
+def test_all_rows_come_and_nothing_stays() -> None:
+    seen: list[tuple[Execution, bool]] = []
+
+    def look(execution: Execution) -> None:
+        seen.append((execution, all(listens(location) for location in execution._locations)))
+
+    got = run(BY_KEY, on_execution=look)
+    assert sorted(got["v"].to_pylist()) == list(range(5_000))
+    [(execution, was_listening)] = seen
+    assert was_listening
+    assert execution.source_rows == {0: 5_000}
+    assert left_over() == []
+    assert not any(listens(location) for location in execution._locations)
+
+
+def test_a_sort_is_in_the_order_of_hosts() -> None:
+    got = run(SortNode(SOURCE, SortSpec(TABLE.schema, Ordering((SortKey.descending(0), SortKey(1))))))
+    want = TABLE.sort_by([("k", "descending"), ("v", "ascending")])
+    assert got.equals(want)
+
+
+def test_a_failure_raises_with_its_cause() -> None:
+    def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if 4_000 in batch["v"].to_pylist():
+                raise ValueError("no such luck")
+            yield batch
+
+    with pytest.raises(FlowFailed, match=r"repartition \(operator 0\), worker \d: ValueError: no such luck"):
+        run(MapNode(BY_KEY, broken, TABLE.schema))
+    assert left_over() == []
+
+
+def test_a_failure_of_a_source_raises_with_its_cause() -> None:
+    wrong = TABLE.set_column(0, "k", pa.array(["x"] * 5_000))
+    with pytest.raises(FlowFailed, match=r"source-0-\d: ArrowInvalid: Failed to parse string: 'x'"):
+        run_flow(Planner().plan(BY_KEY, "threads", 3, 3), [wrong], Cut(3, 6, 400))
+    assert left_over() == []
+
+
+def test_a_flow_that_hangs_says_where() -> None:
+    go_on = threading.Event()
+
+    def stuck(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            assert go_on.wait(30)
+            yield batch
+
+    def release(execution: Execution) -> None:
+        # The hosts are told to stop when the time is over; only then may the function return.
+        def wait() -> None:
+            while execution.failure is None:
+                execution.board.read("host-none", 0, 0.05)
+            go_on.set()
+
+        threading.Thread(target=wait, name="reshape-release", daemon=True).start()
+
+    with pytest.raises(TimeoutError, match=r"did not end within 0.4 s(.|\n)*reshape-host-\d(.|\n)*in stuck"):
+        run(MapNode(BY_KEY, stuck, TABLE.schema), on_execution=release, limit_s=0.4)
+    assert left_over() == []
+
+
+def test_rows_are_cut_into_partitions_and_batches_of_all_sizes() -> None:
+    rng = np.random.default_rng(1)
+    cuts = [cut_up(TABLE.slice(0, rows), rng, Cut(0, 7, 90)) for rows in (0, 1, 3, 900)]
+    for rows, partitions in zip((0, 1, 3, 900), cuts, strict=True):
+        assert len(partitions) == 7
+        batches = [batch for partition in partitions for batch in partition]
+        assert pa.Table.from_batches(batches, TABLE.schema).equals(TABLE.slice(0, rows))
+        assert all(batch.num_rows <= 90 for batch in batches)
+    assert any(not partition for partitions in cuts for partition in partitions), "a partition without a batch"
+    assert any(not batch.num_rows for partitions in cuts for partition in partitions for batch in partition)

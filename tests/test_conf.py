@@ -1,0 +1,97 @@
+"""Settings: option beats session beats default; what cannot be is told with what can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reshape.conf import PREFIX, SettingError, Settings, checked_options, settings_of
+
+
+def session(**settings: str) -> Any:
+    """The part of a session that settings are read from; the real one is used in tests/spark/test_api.py."""
+    return SimpleNamespace(conf=SimpleNamespace(getAll={"spark.app.name": "x", **settings}))
+
+
+def test_defaults() -> None:
+    assert settings_of(session(), {}) == Settings()
+    assert Settings().queue_bytes == 256 * 1024 * 1024
+    assert Settings().tls() is None
+
+
+def test_an_option_beats_the_session_which_beats_the_default() -> None:
+    spark = session(**{"spark.reshape.workers": "6", "spark.reshape.queueMemory": "2g", "spark.reshape.spill": "false"})
+    settings = settings_of(spark, {"workers": 8})
+    assert (settings.workers, settings.queue_bytes, settings.spill, settings.combine) == (8, 2 << 30, False, True)
+
+
+def test_none_leaves_an_option_out() -> None:
+    assert checked_options({"hosts": None, "name": "sales"}) == {"name": "sales"}
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("256m", 256 << 20), ("1k", 1024), ("2GiB", 2 << 30), ("3 tb", 3 << 40), ("77", 77), (77, 77)]
+)
+def test_sizes(text: Any, size: int) -> None:
+    assert checked_options({"queue_bytes": text}) == {"queue_bytes": size}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("hosts", 0, "hosts = 0 is not possible; it must be a whole number from 1"),
+        ("hosts", True, "hosts = True is not possible"),
+        ("hosts", "two", "hosts = 'two' is not possible"),
+        ("hosts", 1.5, "hosts = 1.5 is not possible"),
+        ("workers", 65_536, "workers = 65536 is not possible; it must be a whole number from 1 to 65,535"),
+        ("queue_bytes", "lots", "queue_bytes = 'lots' is not possible; it must be a size"),
+        ("queue_bytes", 0, "at least one byte"),
+        ("queue_bytes", -5, "at least one byte"),
+        ("queue_bytes", 0.5, "at least one byte"),
+        ("spill", "perhaps", "spill = 'perhaps' is not possible; it must be true or false"),
+        ("spill", 1, "it must be true or false"),
+        ("name", "", "name = '' is not possible; it must be a text"),
+    ],
+)
+def test_values_that_cannot_be(option: str, value: Any, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        checked_options({option: value})
+
+
+def test_unknown_names_are_listed_against_those_that_exist() -> None:
+    with pytest.raises(
+        SettingError, match=r"no option 'worker' \(did you mean workers\?\); there are name, hosts, work"
+    ):
+        checked_options({"worker": 3})
+    with pytest.raises(
+        SettingError, match=r"no setting spark.reshape.queue_memory \(did you mean spark.reshape.queueM"
+    ):
+        settings_of(session(**{"spark.reshape.queue_memory": "1g"}), {})
+
+
+def test_an_error_names_the_setting_of_the_session() -> None:
+    with pytest.raises(SettingError, match=r"spark.reshape.hosts = 'many' is not possible"):
+        settings_of(session(**{f"{PREFIX}hosts": "many"}), {})
+
+
+def test_each_host_needs_a_worker() -> None:
+    with pytest.raises(SettingError, match="workers = 2 is less than hosts = 3"):
+        settings_of(session(), {"hosts": 3, "workers": 2})
+
+
+def test_tls_needs_three_readable_pem_files(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.pem", tmp_path / "bad.pem"
+    good.write_text("-----BEGIN CERTIFICATE-----")
+    bad.write_text("no certificate")
+    with pytest.raises(SettingError, match="tls_certificate given without tls_key, tls_authority"):
+        Settings(tls_certificate=str(good)).tls()
+    paths = {"tls_certificate": str(good), "tls_key": str(good)}
+    with pytest.raises(SettingError, match=r"tls_authority \(spark.reshape.tls.authority\) = .* cannot be read"):
+        Settings(**paths, tls_authority=str(tmp_path / "none")).tls()
+    with pytest.raises(SettingError, match=r"bad.pem' is not a PEM file"):
+        Settings(**paths, tls_authority=str(bad)).tls()
+    assert Settings(**paths, tls_authority=str(good)).tls() is not None
+    assert "BEGIN" not in repr(Settings(**paths, tls_authority=str(good)))
