@@ -15,7 +15,7 @@ from reshape.operators.set_ops import DistinctSpec
 from reshape.operators.sort import SortSpec
 from reshape.plan import meeting
 from reshape.plan.explain import explained
-from reshape.plan.mitigation import Mitigation
+from reshape.plan.mitigation import Mitigation, check_strategies
 from reshape.plan.nodes import DistinctNode, MapFunction, MapNode, RelayNode, SortNode
 from reshape.plan.physical import PhysicalPlan
 from reshape.plan.planner import Planner
@@ -209,10 +209,13 @@ class Flow:
             mine = replace(settings, **options)
             return mine.mitigation(), mine.cost_s_per_row
 
-        return Planner(tuned).plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
+        planner = Planner(tuned, combine=settings.combine)
+        return planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
 
     def _launched(self, settings: Settings) -> LaunchedFlow:
-        return LaunchedFlow(self._tree.spark, self._plan(settings), self._sources, settings.tls())
+        plan = self._plan(settings)
+        check_strategies(plan)
+        return LaunchedFlow(self._tree.spark, plan, self._sources, settings.tls(), settings.event_log)
 
     @cached_property
     def _pruned(self) -> Tree:

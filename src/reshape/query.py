@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from reshape.observe.representativeness import Shown
 from reshape.runtime.errors import FlowCancelled
 from reshape.runtime.execution import FirstPartial
 from reshape.runtime.launch import LaunchedFlow
@@ -63,6 +64,14 @@ class Query:
     def partial(self) -> pa.Table | None:
         """The result as it stands: running aggregates, or a sample of rows. None before there is any."""
         return self._flow.partial()
+
+    def shown(self) -> Shown | None:
+        """The running result with how representative it is of the input so far, as a whole and row by row."""
+        return self._flow.shown()
+
+    def story(self) -> list[str]:
+        """Why load was moved, changed, returned or left alone, in plain words, oldest first."""
+        return self._flow.story()
 
     @property
     def first_partial(self) -> FirstPartial | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,10 @@ LIMIT_S = 400.0
 def results(master: str, python: Path, directory: Path) -> dict[str, Any]:
     # In a process of its own: this one may have a session already, and there can be one only.
     command = [sys.executable, str(SCRIPT), master, str(python)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, cwd=directory, check=False)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # executors inherit it
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=LIMIT_S, cwd=directory, env=environment, check=False
+    )
     assert done.returncode == 0, done.stderr[-6000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -24,14 +24,14 @@ pytestmark = pytest.mark.slow
 BUDGET = 16 * 1024 * 1024
 ROW_BYTES = 1_024
 BATCH_ROWS = 512
-BATCHES = 352  # in each of two partitions: 22 times the budget
+BATCHES = 704  # in each of two partitions: 44 times the budget
 PARTITIONS = 2
 ROWS = PARTITIONS * BATCHES * BATCH_ROWS
-COST_S = 10e-6  # a row, of which the slow worker gets almost all: about three seconds
-# Beside the queues: messages on their way in, a batch in work, results that Spark has not taken yet; and what the
-# allocator keeps of them. Measured: a host grows by 119 MiB for 88 MiB of input and by 138 MiB for 352 MiB.
-BESIDE = 160 * 1024 * 1024
-IN_FLIGHT = 32 * 1024 * 1024
+COST_S = 5e-6  # a row, of which the slow worker gets almost all: about three seconds
+# Beside the queues: messages on their way in, a batch in work, results that Spark has not taken yet, and what the
+# allocator keeps of them. Measured with spilling: 136 to 192 MiB in all, be the input 176 or 1,408 MiB.
+BESIDE = 256 * 1024 * 1024
+IN_FLIGHT = 64 * 1024 * 1024
 
 
 class Input:
@@ -47,9 +47,9 @@ class Input:
     def _read(self, seed: int, batches: int) -> Iterator[pa.RecordBatch]:
         generator = np.random.default_rng(seed)
         offsets = pa.array(range(0, (BATCH_ROWS + 1) * ROW_BYTES, ROW_BYTES), pa.int32()).buffers()[1]
+        noise = pa.py_buffer(generator.bytes(BATCH_ROWS * ROW_BYTES))  # cannot be compressed
         for _ in range(batches):
             keys = np.where(generator.random(BATCH_ROWS) < 0.9, 7, generator.integers(0, 1_000, BATCH_ROWS))
-            noise = pa.py_buffer(generator.bytes(BATCH_ROWS * ROW_BYTES))  # cannot be compressed
             filling = pa.Array.from_buffers(pa.binary(), BATCH_ROWS, [None, offsets, noise])
             with self._lock:
                 self.rows += BATCH_ROWS

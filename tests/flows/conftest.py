@@ -10,7 +10,7 @@ import pytest
 @pytest.fixture(scope="session")
 def spark(spark: Any) -> Any:
     session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.shuffle.partitions", "1")
     session.conf.set("spark.sql.adaptive.enabled", "false")
     # Hundreds of queries over some hundred rows each: compiling them would take most of the time.
     session.conf.set("spark.sql.codegen.wholeStage", "false")

@@ -133,6 +133,12 @@ class GroupBy(Operator):
             return None
         return self._grouping.finish(self._groups.slice(0, limit))
 
+    def partial_groups(self, limit: int) -> pa.RecordBatch | None:
+        """Up to so many groups as partial rows, to be shown together with the parts that other workers have."""
+        if self.state_bytes <= _PREVIEW_BYTES:
+            self._merged()
+        return None if self._groups is None else self._groups.slice(0, limit)
+
     def _add_partial(self, batch: pa.RecordBatch) -> None:
         self._pool.append(batch)
         self._pool_bytes += batch.nbytes

@@ -14,6 +14,7 @@ from reshape.operators.recast import Recast
 from reshape.operators.set_ops import SetProbeSpec
 from reshape.operators.sort import SortSpec
 from reshape.plan import aggregates as agg
+from reshape.plan.mitigation import choose_split
 from reshape.plan.nodes import JoinNode, Node, SetNode, SourceNode, UnionNode
 from reshape.plan.ordering import Ordering
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
@@ -48,7 +49,7 @@ def _head(plan: PhysicalPlan, settings: Settings) -> str:
 
 
 def _operator(operator: PhysicalOperator, plan: PhysicalPlan, sources: dict[int, SourceNode]) -> list[str]:
-    lines = [operator.label, *(f"  {line}" for line in _facts(operator))]
+    lines = [operator.label, *(f"  {line}" for line in _facts(operator, plan))]
     inputs: list[tuple[str, Callable[[], list[str]]]] = []
     for index, port in enumerate(operator.ports):
         role = _role(operator, index)
@@ -64,7 +65,16 @@ def _operator(operator: PhysicalOperator, plan: PhysicalPlan, sources: dict[int,
     return lines
 
 
-def _facts(operator: PhysicalOperator) -> list[str]:
+def _split(operator: PhysicalOperator, port: int, plan: PhysicalPlan) -> str:
+    """How the load of a skewed worker is shared, and why so."""
+    strategy = operator.mitigation.strategy
+    if strategy == "none" or plan.workers == 1:
+        return f"load is not shared: {'the strategy is none' if plan.workers > 1 else 'there is one worker'}"
+    choice = choose_split(plan, operator, port)
+    return f"skew: strategy {strategy}, {choice.split.value}, because {choice.reason}"
+
+
+def _facts(operator: PhysicalOperator, plan: PhysicalPlan) -> list[str]:
     spec: Any = operator.logic
     facts = []
     port = operator.ports[0]
@@ -82,7 +92,8 @@ def _facts(operator: PhysicalOperator) -> list[str]:
         facts.append(f"aggregates: {', '.join(_aggregate(a, spec.schema) for a in spec.aggregates)}")
     else:
         facts.append(f"keys: {', '.join(_key(port.schema, key) for key in port.keys)}")
-    # How the load of a skewed worker may be shared is said here as soon as flows transfer load.
+    for index in range(len(operator.ports)):
+        facts.append(f"{_role(operator, index)}{_split(operator, index, plan)}")
     for function in operator.functions:
         facts.append(_function(function))
     facts.append(f"output: {_columns(operator.output)}")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reshape.control.brain import Brain
+from reshape.control.errors import StrategyRefused
 from reshape.control.profile import OperatorProfile, Partitioning, Split, StateKind
 from reshape.control.settings import Settings
+from reshape.control.strategies import build
 
 if TYPE_CHECKING:
     from reshape.plan.physical import PhysicalOperator, PhysicalPlan
@@ -70,3 +73,20 @@ def profile(plan: PhysicalPlan, operator: PhysicalOperator, port: int) -> Operat
         Partitioning.HASH if known.ordering is None else Partitioning.RANGE,
         combinable,
     )
+
+
+def brain_of(plan: PhysicalPlan, operator: PhysicalOperator, port: int) -> Brain:
+    """The brain that an input's strategy names."""
+    mitigation = operator.mitigation
+    strategy = mitigation.strategy if plan.workers > 1 else "none"
+    return build(strategy, profile(plan, operator, port), mitigation.settings)
+
+
+def check_strategies(plan: PhysicalPlan) -> None:
+    """Raise what a strategy says to an operator that it cannot serve, before anything runs."""
+    for operator in plan.operators:
+        for index, port in enumerate(operator.ports):
+            brain_of(plan, operator, index)
+            if operator.mitigation.strategy == "pkg" and port.after is not None:
+                why = f"cannot be used for {operator.label}: a key's second worker would have no state for it"
+                raise StrategyRefused("strategy", "pkg", f"{why}; use reshape, or give pkg to a group-by by tuned()")

@@ -54,6 +54,7 @@ class Edge:
     count_keys: bool = False  # whether the brain chooses among keys
     count_buckets: bool = False
     buckets_per_worker: int = 16
+    combine: LogicSpec | None = None  # the group-by whose rows senders may combine before they send them
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class PhysicalOperator:
     target: tuple[int, int] | None = None
     functions: tuple[ArrowFunction, ...] = ()
     cost_s_per_row: float = 0.0
+    combine: bool = False  # whether senders may combine rows of a group-by
     mitigation: Mitigation = field(default_factory=Mitigation)
     ordered: str | None = None  # the function behind it that needs the rows of a key in their order
     logic_elsewhere: LogicSpec | None = None
@@ -109,6 +111,7 @@ class PhysicalPlan:
             count_keys=strategy.keys or (by_keys and target.mitigation.strategy != "none"),
             count_buckets=strategy.buckets,
             buckets_per_worker=self.buckets_per_worker,
+            combine=target.logic if target.combine else None,
         )
 
     def source_target(self, source: int) -> tuple[int, int]:

@@ -45,10 +45,11 @@ Tuned = Callable[[dict[str, Any]], tuple[Mitigation, float]]
 class Planner:
     """Places a tree; inputs of an operator are planned before it, so operators come in the order of the flow."""
 
-    def __init__(self, tuned: Tuned = lambda _: (Mitigation(), 0.0)) -> None:
+    def __init__(self, tuned: Tuned = lambda _: (Mitigation(), 0.0), *, combine: bool = False) -> None:
         """``tuned`` gives the strategy and the emulated cost of an operator that has settings of its own."""
         self._operators: list[PhysicalOperator] = []
         self._tuned = tuned
+        self._combine = combine
 
     def plan(self, root: Node, name: str, hosts: int, workers: int) -> PhysicalPlan:
         self._operators = []
@@ -137,8 +138,19 @@ class Planner:
                 self._operators[producer] = replace(self._operators[producer], target=(number, index))
         label = f"{label} (operator {number})"
         mitigation, cost = self._tuned({})
+        # An emulated cost is a cost of rows: combining would make it vanish.
+        combine = self._combine and cost == 0.0 and isinstance(spec, GroupBySpec) and spec.grouping().algebraic
         self._operators.append(
-            PhysicalOperator(number, label, spec, ports, spec.output_schema, mitigation=mitigation, cost_s_per_row=cost)
+            PhysicalOperator(
+                number,
+                label,
+                spec,
+                ports,
+                spec.output_schema,
+                mitigation=mitigation,
+                cost_s_per_row=cost,
+                combine=combine,
+            )
         )
         return _Output(operators=(number,))
 

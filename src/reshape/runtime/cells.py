@@ -71,4 +71,4 @@ class Cell:
 
     def lacks_state_of(self, owner: int, port: int) -> bool:
         """Would rows of this owner meet no state here? A worker that helps must have got a copy before (§5.2)."""
-        return owner != self.worker and not self.operator.ports[port].mutable and owner not in self.copies
+        return owner != self.worker and self.operator.ports[port].after is not None and owner not in self.copies

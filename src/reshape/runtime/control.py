@@ -6,12 +6,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from reshape.control.baselines.none import NoMitigation
+import numpy as np
+import pyarrow as pa
+
 from reshape.control.brain import Brain
-from reshape.control.strategies import build
-from reshape.plan.mitigation import profile
+from reshape.exchange.hashing import hash_rows, owners
+from reshape.observe.event_log import EventLog
+from reshape.observe.representativeness import Representativeness, completeness, similarity
+from reshape.plan.lineage import result_columns
+from reshape.plan.mitigation import brain_of
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
 from reshape.runtime.host import router_name
 from reshape.runtime.port_control import PortControl, Post
@@ -23,15 +29,6 @@ PortId = tuple[int, int]  # operator, port
 BuildBrain = Callable[[PhysicalPlan, PhysicalOperator, int], Brain]
 
 
-def brain_of(plan: PhysicalPlan, operator: PhysicalOperator, port: int) -> Brain:
-    """The brain that an input's strategy names."""
-    mitigation = operator.mitigation
-    known = profile(plan, operator, port)
-    if plan.workers == 1:
-        return NoMitigation(known, mitigation.settings)  # type: ignore[arg-type]
-    return build(mitigation.strategy, known, mitigation.settings)
-
-
 class ControlPlane:
     """Takes reports from any thread. ``close_port`` is called from a thread of its own, when an input is over."""
 
@@ -41,8 +38,14 @@ class ControlPlane:
         post: Post,
         close_port: Callable[[PortId], None],
         build_brain: BuildBrain = brain_of,
+        log: EventLog | None = None,
+        on_error: Callable[[str, Exception], None] = lambda _where, _error: None,
     ) -> None:
+        """``on_error`` is called when a brain fails: the flow must not wait for what it would have said."""
+        self._on_error = on_error
         self._plan = plan
+        self._log = log
+        self._told: dict[PortId, int] = {}  # decisions that are in the log
         self._close_port = close_port
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
@@ -66,6 +69,8 @@ class ControlPlane:
                 for producer in port.operators:
                     for host in range(plan.hosts):
                         control.counts.router_started(router_name(producer, host), control.brain.table.version)
+                if log is not None:
+                    control.log = partial(self._write, known)
                 if port.after is None:
                     control.opened_at = 0.0
                 self.ports[known] = control
@@ -76,6 +81,7 @@ class ControlPlane:
         """What a task reports; the answer is sent back to it."""
         with self._news:
             control = self.ports[int(message["operator"]), int(message["port"])]
+            control.clock(self.now)
             match message["kind"]:
                 case "router_started":
                     return control.router_started(str(message["router"]))
@@ -138,6 +144,63 @@ class ControlPlane:
             self._news.notify_all()
         if threading.current_thread() is not self._thread:
             self._thread.join(JOIN_S)
+        if self._log is not None:
+            with self._news:
+                for port in self.ports:
+                    self._log_decisions(port)
+            self._log.close()
+
+    def story(self) -> list[str]:
+        """Every decision about load, oldest first, with the operator that it is about."""
+        with self._news:
+            told = [
+                (decision.time + (control.opened_at or 0.0), self._label(port), decision.text)
+                for port, control in self.ports.items()
+                for decision in control.brain.decisions
+            ]
+        return [f"{seconds:.2f} s, {label}: {text}" for seconds, label, text in sorted(told)]
+
+    def _label(self, port: PortId) -> str:
+        operator = self._plan.operators[port[0]]
+        if len(operator.ports) == 1:
+            return operator.label
+        return f"{operator.label}, {'build' if operator.ports[port[1]].after is None else 'probe'} side"
+
+    def representativeness(self) -> Representativeness:
+        """How the proportions of what was processed compare with those of what has arrived, for each operator."""
+        with self._news:
+            found = {
+                self._label(port): similarity(control.counts.routed, control.counts.of_owner)
+                for port, control in self.ports.items()
+                if control.opened_at is not None and not control.over
+            }
+        return Representativeness(min(found.values(), default=1.0), found)
+
+    def completeness(self, rows: pa.Table) -> tuple[float, ...] | None:
+        """For each row of the running result, how much of its groups' input has been processed."""
+        parts = []
+        for (operator, port), control in self.ports.items():
+            columns = result_columns(self._plan, operator, port)
+            if columns is None or control.opened_at is None:
+                continue
+            with self._news:
+                done = completeness(control.counts.routed, control.counts.of_owner)
+            hashes = hash_rows([rows.column(column).combine_chunks() for column in columns])
+            parts.append(done[owners(hashes, self._plan.workers)])
+        return tuple(np.prod(parts, axis=0).tolist()) if parts else None
+
+    def _write(self, port: PortId, facts: dict[str, Any]) -> None:
+        assert self._log is not None
+        self._log.write(facts.pop("kind", "command"), self.now, operator=port[0], port=port[1], **facts)
+
+    def _log_decisions(self, port: PortId) -> None:
+        if self._log is None:
+            return
+        decisions = self.ports[port].brain.decisions
+        for decision in decisions[self._told.get(port, 0) :]:
+            who = {"skewed": decision.skewed, "helpers": decision.helpers}
+            self._write(port, {"kind": "decision", "what": decision.kind.value, **who, "text": decision.text})
+        self._told[port] = len(decisions)
 
     @property
     def now(self) -> float:
@@ -156,6 +219,16 @@ class ControlPlane:
                 if operator == port[0] and self._plan.operators[operator].ports[index].after == port[1]:
                     control.opened_at = self.now
 
+    def _tick(self) -> list[Callable[[], None]]:
+        for port, control in self.ports.items():
+            try:
+                control.tick(self.now)
+                self._log_decisions(port)
+            except Exception as error:
+                where = f"the brain of {self._label(port)}"
+                return [partial(self._on_error, where, error)]
+        return []
+
     def _run(self) -> None:
         due = 0.0
         while True:
@@ -167,7 +240,6 @@ class ControlPlane:
                 actions, self._actions = self._actions, deque()
                 if self.now >= due:
                     due = self.now + TICK_S
-                    for control in self.ports.values():
-                        control.tick(self.now)
+                    actions += self._tick()
             for action in actions:
                 action()

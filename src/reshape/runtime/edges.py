@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Union
 
 import pyarrow as pa
 
@@ -13,6 +14,12 @@ from reshape.exchange.tally import KeyTally
 from reshape.exchange.wire import Envelope
 from reshape.plan.physical import Edge
 from reshape.runtime.ranges import RangeRouter
+
+if TYPE_CHECKING:
+    from reshape.runtime.combining import CombiningRouter
+
+
+AnyRouter = Union[Router, RangeRouter, "CombiningRouter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +33,28 @@ class FlowAddress:
 
 def make_router(
     edge: Edge, send: Callable[[int, pa.RecordBatch, Envelope], None], offer: Callable[[pa.RecordBatch], None]
-) -> Router | RangeRouter:
+) -> AnyRouter:
     """A router by hash, or by range once the bounds are known; ``offer`` gives the driver a sample for them."""
 
-    def make(partitioner: Partitioner) -> Router:
+    def make(partitioner: Partitioner, *, combined: bool = False) -> Router:
         tally = (
             KeyTally(len(edge.hosts), edge.buckets_per_worker, buckets=edge.count_buckets)
             if edge.count_keys or edge.count_buckets
             else None
         )
-        return Router(partitioner, edge.hosts, send, buckets_per_worker=edge.buckets_per_worker, tally=tally)
+        per_worker = edge.buckets_per_worker
+        return Router(partitioner, edge.hosts, send, buckets_per_worker=per_worker, combined=combined, tally=tally)
 
+    if edge.combine is not None:
+        # Imported late: senders of other edges are spared the operators' code, half of a task's start-up time.
+        from reshape.operators.group_by import GroupBySpec
+        from reshape.runtime.combining import CombiningRouter
+
+        assert isinstance(edge.combine, GroupBySpec)
+        count, workers = len(edge.combine.keys), len(edge.hosts)
+        groups = HashPartitioner(range(count), workers) if count else OnePartition()
+        rows = HashPartitioner(edge.input.keys, workers) if count else OnePartition()
+        return CombiningRouter(edge.combine, make(groups, combined=True), make(rows))
     if edge.input.ordering is not None:
         return RangeRouter(edge.input.ordering, make, offer)
     if not edge.input.keys:

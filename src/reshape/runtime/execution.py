@@ -10,11 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from reshape.observe.event_log import EventLog
+from reshape.observe.representativeness import Shown
+from reshape.operators.group_by import GroupBySpec
+from reshape.plan.mitigation import brain_of
 from reshape.plan.physical import PhysicalPlan
 from reshape.runtime.board import Board
-from reshape.runtime.control import BuildBrain, ControlPlane, brain_of
+from reshape.runtime.control import BuildBrain, ControlPlane
 from reshape.runtime.errors import FlowFailed
 from reshape.runtime.link import from_text, to_text
+from reshape.runtime.loop import PREVIEW_ROWS
 from reshape.runtime.ranges import agree
 from reshape.runtime.task_errors import in_short
 
@@ -46,6 +51,7 @@ class Execution:
         run_source: RunSource,
         cancel_sources: Callable[[int], None],
         build_brain: BuildBrain = brain_of,
+        log: EventLog | None = None,
     ) -> None:
         self.attempt = attempt
         self.board = Board()
@@ -73,7 +79,7 @@ class Execution:
         self._ready_at = time.monotonic()  # an execution begins when all its hosts are there
         self.first_partial: FirstPartial | None = None
         self.source_rows: dict[int, int] = {}
-        self.control = ControlPlane(plan, self.board.post, self._close_port, build_brain)
+        self.control = ControlPlane(plan, self.board.post, self._close_port, build_brain, log, self._brain_failed)
 
     def start(self) -> None:
         with self._lock:
@@ -125,9 +131,28 @@ class Execution:
             return [cell for host in sorted(self._cells) for cell in self._cells[host]]
 
     def partial(self) -> pa.Table | None:
+        """The running result: groups with all their parts put together, or a sample of rows."""
         with self._lock:
-            batches = [self._previews[key] for key in sorted(self._previews)]
+            previews = dict(sorted(self._previews.items()))
+        batches: list[pa.RecordBatch] = []
+        for operator in {operator for operator, _ in previews}:
+            parts = [batch for (of, _), batch in previews.items() if of == operator]
+            logic = self._plan.operators[operator].logic
+            if isinstance(logic, GroupBySpec):
+                groups = logic.build()
+                groups.merge_state(parts)
+                whole = groups.preview(len(parts) * PREVIEW_ROWS)
+                parts = [] if whole is None else [whole]
+            batches += parts
         return pa.Table.from_batches(batches) if batches else None
+
+    def shown(self) -> Shown | None:
+        """The running result and how far to trust it."""
+        table = self.partial()
+        if table is None:
+            return None
+        trust = self.control.representativeness()
+        return Shown(table, self.control.completeness(table), trust, self.control.now, self.finished)
 
     def sample(self, port: tuple[int, int], rows: pa.RecordBatch) -> None:
         """A router has rows for a sort; soon after the first one, bounds are made of all samples."""
@@ -182,6 +207,9 @@ class Execution:
         """Spark kills the processes of cancelled tasks, so hosts get a moment to put everything away by themselves."""
         self.board.wait_until_left([f"host-{host}" for host in range(self._plan.hosts)], LEAVE_S)
         self.cancel_hosts(str(failure))
+
+    def _brain_failed(self, where: str, error: Exception) -> None:
+        self.fail(where, f"{type(error).__name__}: {error}")
 
     def _start_ready_sources(self) -> None:
         """A side that has to wait for another one starts after it: its rows would only lie in queues."""

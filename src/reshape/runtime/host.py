@@ -15,18 +15,16 @@ from pyarrow.flight import FlightClient
 
 from reshape.exchange.flight import Listener, Outlet, connect
 from reshape.exchange.queues import HostQueues
-from reshape.exchange.router import Router
 from reshape.exchange.spill import SpillSpace, sweep
 from reshape.exchange.wire import Envelope, Purpose, StreamName
 from reshape.plan.physical import PhysicalPlan
-from reshape.runtime.edges import FlowAddress, make_router
+from reshape.runtime.edges import AnyRouter, FlowAddress, make_router
 from reshape.runtime.errors import FlowFailed
 from reshape.runtime.incoming import RowsIn, TransferIn, put_rows
 from reshape.runtime.link import ControlLink, Order, to_text
 from reshape.runtime.loop import HostLoop
 from reshape.runtime.outbound import Outbound
 from reshape.runtime.peers import Peers
-from reshape.runtime.ranges import RangeRouter
 from reshape.runtime.reporter import Reporter
 from reshape.runtime.results import Results
 from reshape.runtime.signals import ended_by_signals
@@ -108,7 +106,7 @@ class Host:
             self._loop.obey,
         )
         self._loop.on_operator_done = self._operator_done
-        self._reporter = Reporter(self._link, self._index)
+        self._reporter = Reporter(self._link, self._index, self._lost_driver)
         self._loop.on_report = self._reporter.leave
         self._loop.on_table = self._table_used
         self._peers = Peers(self._locations, self._flow.access)
@@ -128,7 +126,7 @@ class Host:
                 self._loop.add_router(operator.id, self._router(operator.id, *operator.target))
         self._link.start()
 
-    def _router(self, sender: int, operator: int, port: int) -> Router | RangeRouter:
+    def _router(self, sender: int, operator: int, port: int) -> AnyRouter:
         def send(host: int, batch: pa.RecordBatch, envelope: Envelope) -> None:
             if host != self._index:
                 self._outbound.send(sender, host, batch, envelope)
@@ -141,12 +139,11 @@ class Host:
 
         return make_router(self._plan.edge(operator, port), send, offer)
 
-    def _open_outlet(self, sender: int, host: int) -> Outlet:
+    def _open_outlet(self, sender: int, host: int, schema: pa.Schema) -> Outlet:
         target = self._plan.operators[sender].target
         assert target is not None
         operator, port = target
         name = StreamName(self._flow.name, self._attempt, self._router_name(sender), operator, port)
-        schema = self._plan.operators[sender].output
         client = connect(self._locations[host], self._flow.access)
         self._clients.append(client)
         return Outlet(client, name, schema, peer=f"host {host}")
@@ -165,6 +162,11 @@ class Host:
         transfers = self._loop.transfers
         assert transfers is not None
         self._loop.soon(lambda: transfers.arrive(arrival))
+
+    def _lost_driver(self, error: Exception) -> None:
+        self._loop.obey(
+            {"kind": "abort", "where": f"host {self._index}", "cause": f"the driver did not listen: {error}"}
+        )
 
     def _table_used(self, sender: int, order: Order) -> None:
         """A router here uses a new table. With a fence, also say when all that it sent before has been taken."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reshape.exchange.flight import Access, Tls
+from reshape.observe.event_log import EventLog
+from reshape.observe.representativeness import Shown
 from reshape.plan.physical import Edge, PhysicalPlan
 from reshape.runtime import shipping, task_errors
 from reshape.runtime.edges import FlowAddress
@@ -39,10 +41,16 @@ class LaunchedFlow:
     """A flow that is ready to run: each action on its DataFrame is one execution, numbered by its hosts' arrival."""
 
     def __init__(
-        self, spark: SparkSession, plan: PhysicalPlan, sources: tuple[DataFrame, ...], tls: Tls | None = None
+        self,
+        spark: SparkSession,
+        plan: PhysicalPlan,
+        sources: tuple[DataFrame, ...],
+        tls: Tls | None = None,
+        log_directory: str | None = None,
     ) -> None:
         self.name = f"{plan.name}-{uuid.uuid4().hex[:12]}"
         self.access = Access(secrets.token_hex(32), tls)
+        self._log_directory = log_directory
         self._spark = spark
         self._plan = plan
         self._sources = sources
@@ -83,6 +91,14 @@ class LaunchedFlow:
     def partial(self) -> pa.Table | None:
         newest = self._newest()
         return newest.partial() if newest is not None else None
+
+    def shown(self) -> Shown | None:
+        newest = self._newest()
+        return newest.shown() if newest is not None else None
+
+    def story(self) -> list[str]:
+        newest = self._newest()
+        return newest.control.story() if newest is not None else []
 
     @property
     def first_partial(self) -> FirstPartial | None:
@@ -132,7 +148,8 @@ class LaunchedFlow:
         return {"attempt": attempt}
 
     def _execution(self, attempt: int, locations: tuple[str, ...]) -> Execution:
-        return Execution(self._plan, attempt, locations, self._run_source, self._cancel_sources)
+        log = EventLog(self._log_directory, f"{self.name}-{attempt}") if self._log_directory else None
+        return Execution(self._plan, attempt, locations, self._run_source, self._cancel_sources, log=log)
 
     def _run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
         context = self._spark.sparkContext

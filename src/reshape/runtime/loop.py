@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from reshape.exchange.queues import HostQueues, Item
-from reshape.exchange.router import Router
+from reshape.operators.group_by import GroupBy
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
-from reshape.runtime.cells import Cell
+from reshape.runtime.cells import STEP_S, Cell
+from reshape.runtime.edges import AnyRouter
 from reshape.runtime.errors import Aborted, FlowFailed
 from reshape.runtime.flushing import FLUSH_S
 from reshape.runtime.link import Order, from_text
@@ -50,7 +51,7 @@ class HostLoop:
         self._orders: deque[Order] = deque()
         self._ended_ports: set[tuple[int, int]] = set()
         self._said_done: set[int] = set()
-        self._routers: dict[int, Router | RangeRouter] = {}
+        self._routers: dict[int, AnyRouter] = {}
         self.on_operator_done: Callable[[int], None] = lambda _: None
         self.on_table: Callable[[int, Order], None] = lambda _operator, _order: None
         self.on_report: Callable[[Report], None] = lambda _: None
@@ -82,7 +83,7 @@ class HostLoop:
         self._calls.append(call)
         self._queues.wake()
 
-    def add_router(self, operator: int, router: Router | RangeRouter) -> None:
+    def add_router(self, operator: int, router: AnyRouter) -> None:
         self._routers[operator] = router
 
     def obey(self, order: Order) -> None:
@@ -123,14 +124,21 @@ class HostLoop:
         self.on_report(Report(self.progress(), previews, self.router_counts()))
 
     def _previews(self) -> list[Preview]:
-        """What the last operator's workers can show so far."""
+        """What the last operator's workers can show so far. Groups are partial rows: helpers have parts of them too."""
         shown = []
         for cell in self.cells:
+            if cell.operator.target is not None:
+                continue
             logic = cell.logics.get(cell.worker)
-            if cell.operator.target is None and logic is not None:
+            batch: pa.RecordBatch | None = None
+            if isinstance(logic, GroupBy) or len(cell.logics) > 1:
+                groups = [part for part in cell.logics.values() if isinstance(part, GroupBy)]
+                kept = [part for group in groups if (part := group.partial_groups(PREVIEW_ROWS)) is not None]
+                batch = pa.concat_batches(kept) if kept else None
+            if batch is None and logic is not None and not isinstance(logic, GroupBy):
                 batch = logic.preview(PREVIEW_ROWS)
-                if batch is not None and batch.num_rows:
-                    shown.append((cell.operator.id, cell.worker, batch))
+            if batch is not None and batch.num_rows:
+                shown.append((cell.operator.id, cell.worker, batch))
         return shown
 
     def _flush(self) -> None:
@@ -144,9 +152,10 @@ class HostLoop:
     def _idle(self) -> None:
         if self._worked:
             self._report(at_once=True)
-        waits = [cell.free_at for cell in self.cells if not cell.done and cell.free_at]
-        soonest = min(waits, default=0.0) - time.monotonic()
-        self._queues.wait_for_rows(min(IDLE_S, soonest) if soonest > 0 else IDLE_S)
+        now = time.monotonic()
+        # Free workers wait for rows, which wake the loop; the others for the end of their emulated cost.
+        waits = [cell.free_at - now for cell in self.cells if not cell.done and cell.free_at > now]
+        self._queues.wait_for_rows(min([IDLE_S, *waits]))
 
     def _take_orders(self) -> None:
         while self._orders:
@@ -242,7 +251,9 @@ class HostLoop:
         self._start_output(cell, lambda: logic.add(port, batch))
         cell.count(port, item.owner, batch.num_rows, time.monotonic() - started)
         if cell.operator.cost_s_per_row:
-            cell.free_at = started + cell.operator.cost_s_per_row * batch.num_rows
+            # A worker that was late for its turn makes up for it: emulated workers do not slow each other down.
+            begun = cell.free_at if started - cell.free_at < STEP_S else started
+            cell.free_at = begun + cell.operator.cost_s_per_row * batch.num_rows
 
     def _start_output(self, cell: Cell, make: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         """Run an operator; errors in it name the operator and the worker."""

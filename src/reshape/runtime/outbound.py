@@ -47,12 +47,14 @@ _Message = tuple[pa.RecordBatch, Envelope] | _Last | _Fence | None
 class Outbound:
     """All remote streams of one host. ``has_room`` is asked before an operator that sends is run."""
 
-    def __init__(self, open_outlet: Callable[[int, int], Outlet], room_bytes: int = ROOM_BYTES) -> None:
-        self._open_outlet = open_outlet  # (operator, host) -> stream
+    def __init__(self, open_outlet: Callable[[int, int, pa.Schema], Outlet], room_bytes: int = ROOM_BYTES) -> None:
+        """``open_outlet`` makes a stream from an operator to a host for rows of a schema."""
+        self._open_outlet = open_outlet
         self._room = room_bytes
         self._bytes = 0
         self._lock = threading.Lock()
-        self._queues: dict[tuple[int, int], queue.SimpleQueue[_Message]] = {}
+        # By operator, host, and whether rows are combined.
+        self._queues: dict[tuple[int, int, bool], queue.SimpleQueue[_Message]] = {}
         self._threads: list[threading.Thread] = []
         self._failure: BaseException | None = None
         self.on_room: Callable[[], None] = lambda: None
@@ -63,9 +65,10 @@ class Outbound:
         return self._bytes < self._room
 
     def send(self, operator: int, host: int, batch: pa.RecordBatch, envelope: Envelope) -> None:
-        stream = self._queues.get((operator, host))
+        key = (operator, host, envelope.combined)
+        stream = self._queues.get(key)
         if stream is None:
-            stream = self._queues[operator, host] = queue.SimpleQueue()
+            stream = self._queues[key] = queue.SimpleQueue()
             thread = threading.Thread(
                 target=self._pump, args=(operator, host, stream), name=f"reshape-send-{operator}-{host}", daemon=True
             )
@@ -77,7 +80,7 @@ class Outbound:
 
     def end(self, operator: int, action: Callable[[], None]) -> None:
         """Close the streams of an operator, and call this once their receivers have taken everything."""
-        streams = [stream for (sender, _), stream in self._queues.items() if sender == operator]
+        streams = [stream for (sender, *_), stream in self._queues.items() if sender == operator]
         if not streams:
             action()
             return
@@ -87,7 +90,7 @@ class Outbound:
 
     def fence(self, operator: int, version: int, action: Callable[[], None]) -> None:
         """Call this once the receivers have taken everything that the operator has sent so far."""
-        streams = [stream for (sender, _), stream in self._queues.items() if sender == operator]
+        streams = [stream for (sender, *_), stream in self._queues.items() if sender == operator]
         if not streams:
             action()
             return
@@ -119,7 +122,7 @@ class Outbound:
                     continue
                 batch, envelope = message
                 if outlet is None:
-                    outlet = self._open_outlet(operator, host)
+                    outlet = self._open_outlet(operator, host, batch.schema)
                 outlet.send(batch, envelope)
                 with self._lock:
                     was_full = self._bytes >= self._room

@@ -149,9 +149,13 @@ class PortControl:
         self._tell(InputEnded)
         self._check_drained()
 
+    def clock(self, now: float) -> None:
+        """What time it is: events between two reports have a time of their own."""
+        self._now = max(self._now, now)
+
     def tick(self, now: float) -> None:
         """Let the brain see how things are."""
-        self._now = now
+        self.clock(now)
         while self._later and self._later[0][0] <= now:
             heapq.heappop(self._later)[2]()
         if self.opened_at is None or self.drained:
@@ -191,6 +195,7 @@ class PortControl:
             return
         self._events += 1
         event = make(self._events, self._now - (self.opened_at or 0.0))
+        self.log(_told(event))
         commands = self.brain.handle(event)
         if commands:
             self._after_delay(lambda: self._execute(commands))
@@ -438,7 +443,9 @@ class PortControl:
             return
         self.drained = True
         self._later.clear()
-        self.brain.handle(Drained(self._events + 1, self._now - (self.opened_at or 0.0)))
+        drained = Drained(self._events + 1, self._now - (self.opened_at or 0.0))
+        self.log(_told(drained))
+        self.brain.handle(drained)
         self._post("hosts", "drained", operator=self.operator, port=self.port)
 
     def scattered_sent(self, host: int) -> None:
@@ -451,6 +458,17 @@ class PortControl:
 
 def _sorted(keys: Iterable[Any]) -> list[Any]:
     return sorted(keys)
+
+
+def _told(event: Event) -> dict[str, Any]:
+    """What the brain is told, as the event log writes it."""
+    if isinstance(event, MetricsCollected):
+        names = ("workload", "processed", "routed", "received")
+        return {"kind": "report", "id": event.id, **{name: getattr(event, name) for name in names}}
+    facts = {name: getattr(event, name) for name in event.__dataclass_fields__ if name != "time"}
+    if isinstance(event, StateTransferred):
+        facts["took_s"] = facts.pop("seconds")  # a line has its own
+    return {"kind": "told", "what": type(event).__name__, **facts}
 
 
 def _plain(command: Command) -> Mapping[str, Any]:

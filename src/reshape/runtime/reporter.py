@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +29,15 @@ class Report:
 class Reporter:
     """Sends messages in their order, and the newest report; a report that was not sent in time is dropped."""
 
-    def __init__(self, link: ControlLink, host: int) -> None:
+    def __init__(self, link: ControlLink, host: int, on_lost: Callable[[Exception], None] = lambda _: None) -> None:
+        """``on_lost``: called when a message could not be told, which the flow cannot go on without."""
         self._link = link
         self._host = host
         self._news = threading.Condition()
         self._messages: deque[tuple[str, dict[str, Any]]] = deque()
         self._report: Report | None = None
         self._closed = False
+        self._on_lost = on_lost
         self._thread = threading.Thread(target=self._send, name=f"reshape-report-{host}", daemon=True)
         self._thread.start()
 
@@ -68,10 +71,14 @@ class Reporter:
                 report, self._report = self._report, None
             if report is None and not messages:
                 return
-            # The poll notices when the driver is gone, and ends the host.
-            with contextlib.suppress(pa.ArrowException, DriverLost):
+            try:
                 for kind, facts in messages:
                     self._link.tell(kind, **facts)
+            except (pa.ArrowException, DriverLost) as error:
+                self._on_lost(error)
+                return
+            # A report that is lost is followed by the next one.
+            with contextlib.suppress(pa.ArrowException, DriverLost):
                 if report is not None:
                     self._tell_report(report)
 

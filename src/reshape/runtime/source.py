@@ -11,10 +11,9 @@ from pyarrow.flight import FlightClient
 
 from reshape.exchange.errors import ExchangeError
 from reshape.exchange.flight import Outlet, connect
-from reshape.exchange.router import Router
 from reshape.exchange.wire import Envelope, StreamName
 from reshape.plan.physical import Edge
-from reshape.runtime.edges import FlowAddress, make_router
+from reshape.runtime.edges import AnyRouter, FlowAddress, make_router
 from reshape.runtime.errors import DriverLost, FlowFailed, TaskLost
 from reshape.runtime.flushing import TimedFlush
 from reshape.runtime.link import ControlLink, Order, from_text, to_text
@@ -64,8 +63,8 @@ class SourceTask:
         self._retry = retry
         self._stage = stage
         self._link: ControlLink | None = None
-        self._router: Router | RangeRouter | None = None
-        self._outlets: dict[int, Outlet] = {}
+        self._router: AnyRouter | None = None
+        self._outlets: dict[tuple[int, bool], Outlet] = {}  # by host, and whether rows are combined
         self._clients: list[FlightClient] = []
         self._aborted: str | None = None
         self._clock: TimedFlush | None = None
@@ -125,15 +124,16 @@ class SourceTask:
         return pa.record_batch({"rows": pa.array([rows], pa.int64())}, COUNT_SCHEMA)
 
     def _send(self, host: int, batch: pa.RecordBatch, envelope: Envelope) -> None:
-        outlet = self._outlets.get(host)
+        key = (host, envelope.combined)
+        outlet = self._outlets.get(key)
         if outlet is None:
             name = StreamName(self._flow.name, self._attempt, self._name, self._edge.operator, self._edge.port)
             client = connect(self._locations[host], self._flow.access)
             self._clients.append(client)
-            outlet = self._outlets[host] = Outlet(client, name, self._schema, peer=f"host {host}")
+            outlet = self._outlets[key] = Outlet(client, name, batch.schema, peer=f"host {host}")
         outlet.send(batch, envelope)
 
-    def _report(self, router: Router | RangeRouter, link: ControlLink) -> None:
+    def _report(self, router: AnyRouter, link: ControlLink) -> None:
         """Tell what has been sent so far; one that is lost is followed by the next."""
         facts: dict[str, Any] = {"operator": self._edge.operator, "port": self._edge.port, "router": self._name}
         with contextlib.suppress(pa.ArrowException, DriverLost):
