@@ -29,13 +29,17 @@ from reshape.sim import metrics
 LOOK_S = 0.1
 LIMIT_S = 300.0
 
-Measure = Callable[[SparkSession, bool], dict[str, Any]]
+# A function behind another one is started with it, and is ready for rows after about so long.
+LEAD_S = 1.0
+
+Measure = Callable[[SparkSession, bool, int], dict[str, Any]]  # (session, quick, rounds) -> figures
 
 
 @dataclass(slots=True)
 class PortLog:
     """What the log of a run says about one input of one operator. Times are seconds since the hosts were ready."""
 
+    began_s: float = 0.0  # a report period before the first row was seen, at most
     times: list[float] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     workload: list[list[int]] = field(default_factory=list)
@@ -45,15 +49,6 @@ class PortLog:
     decisions: list[dict[str, Any]] = field(default_factory=list)
     commands: list[dict[str, Any]] = field(default_factory=list)
     told: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def began(self) -> int:
-        """The last report before the first row."""
-        return next(i for i, rows in enumerate(self.routed) if sum(rows)) - 1
-
-    @property
-    def began_s(self) -> float:
-        return self.times[max(self.began, 0)]
 
     @property
     def total_s(self) -> float:
@@ -80,7 +75,7 @@ class PortLog:
 
     def load_balancing(self, worker: int) -> float | None:
         """The average load balancing ratio over the execution (§7.4)."""
-        return metrics.load_balancing(self.received[max(self.began, 0) :], worker, self.helpers_of(worker))
+        return metrics.load_balancing(self.received, worker, self.helpers_of(worker))
 
     def _told_at(self, what: str) -> float:
         return float(next(event["seconds"] for event in self.told if event["what"] == what))
@@ -129,6 +124,8 @@ def _read(log: Path) -> dict[tuple[int, int], PortLog]:
                 port.ids.append(facts["id"])
                 for name in ("workload", "processed", "routed", "received"):
                     getattr(port, name).append(facts[name])
+            case "opened":
+                port.began_s = facts["at"]
             case "decision":
                 port.decisions.append(facts)
             case "command":
@@ -139,16 +136,19 @@ def _read(log: Path) -> dict[tuple[int, int], PortLog]:
 
 
 def paced(df: DataFrame, rows_per_partition: float, seconds: float) -> DataFrame:
-    """The same rows, each partition's sent evenly over this time. Partitions are to run side by side."""
+    """The same rows, each partition's sent evenly over this time. Partitions are to run side by side.
+
+    They begin a moment late, so that whoever takes the rows is there: a burst at the start would not be the pace.
+    """
     rate = rows_per_partition / seconds
 
     def pace(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         clock = threading.Event()  # never set: a wait on it is a wait for the time
-        begun, sent = time.monotonic(), 0
+        begun, sent = time.monotonic() + LEAD_S, 0
         for batch in batches:
-            yield batch
-            sent += batch.num_rows
             clock.wait(max(0.0, begun + sent / rate - time.monotonic()))
+            sent += batch.num_rows
+            yield batch
 
     return df.mapInArrow(pace, df.schema)
 
@@ -181,6 +181,7 @@ def main(benchmark: str, description: str, measure: Measure, *, batch_rows: int 
     """The command line of a benchmark."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small and short: does it run at all?")
+    parser.add_argument("--rounds", type=int, default=1, help="so often each strategy runs, in turn")
     parser.add_argument("--json", type=Path, help="write every figure with the runs behind it to this file")
     args = parser.parse_args()
     ensure_java()
@@ -191,11 +192,13 @@ def main(benchmark: str, description: str, measure: Measure, *, batch_rows: int 
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.driver.memory", "2g")
+        # The JVM makes and passes on few rows here: a quick start matters more than its best code.
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", str(batch_rows))
         .getOrCreate()
     )
     try:
-        results = measure(spark, args.quick)
+        results = measure(spark, args.quick, args.rounds)
     finally:
         spark.stop()
     if args.json:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PREFIX = "spark.reshape."
 
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_PAIRS = re.compile(r"\d+:( *\d+)+(, *\d+:( *\d+)+)*")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TRUTH = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False, "on": True, "off": False}
 
@@ -92,6 +93,13 @@ def _one_of(names: Iterable[str]) -> Callable[[Any], str]:
     return one_of
 
 
+def _pairs(value: Any) -> str:
+    expected = ValueError('pairs of a skewed worker and its helpers such as "0: 10 11, 6: 4"')
+    if not isinstance(value, str) or not _PAIRS.fullmatch(value.strip()):
+        raise expected
+    return value.strip()
+
+
 _SECONDS = "a number of seconds, 0 or more"
 _ROWS = "a number of rows, more than 0"
 
@@ -127,6 +135,7 @@ class Settings:
     - ``eta``, ``tau``, ``adaptive_tau``, ``warmup_s``, ``helpers``, ``backlog``, ``first_phase``, ``metric``,
       ``model``, ``half_life``, ``window_rows``, ``horizon_rows``: parameters of the strategy (see
       reshape.control.settings). None is needed: what is not given is derived from what is observed.
+    - ``fixed_helpers``: only these workers are relieved, by these helpers ("0: 10 11, 6: 4"), for experiments.
     - ``cost_s_per_row``: emulated cost of a row in every operator, for experiments. ``control_delay_s``: control
       messages take so long, each way.
     - ``event_log``: a directory for a file of JSON lines per run: every report and every decision.
@@ -155,6 +164,7 @@ class Settings:
     half_life: float | None = _setting("halfLife", _number(1e-9, "a number of windows, more than 0"), None)
     window_rows: int | None = _setting("windowRows", _count(2**62), None)
     horizon_rows: int | None = _setting("horizonRows", _count(2**62), None)
+    fixed_helpers: str | None = _setting("fixedHelpers", _pairs, None)
     cost_s_per_row: float = _setting("costPerRow", _number(0.0, _SECONDS), 0.0)
     control_delay_s: float = _setting("controlDelay", _number(0.0, _SECONDS), 0.0)
     event_log: str | None = _setting("eventLog", _text, None)
@@ -170,6 +180,9 @@ class Settings:
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.first_phase is not None:
             given["first_phase"] = FirstPhase(self.first_phase)
+        if self.fixed_helpers is not None:
+            pairs = (pair.split(":") for pair in self.fixed_helpers.split(","))
+            given["fixed_helpers"] = {int(worker): tuple(map(int, helpers.split())) for worker, helpers in pairs}
         if self.adaptive_tau is not None:
             given["adaptive"] = AdaptiveTau() if self.adaptive_tau else None
         known = replace(STRATEGIES[self.strategy].defaults(), **given)
@@ -199,7 +212,7 @@ class Settings:
 # What one operator of a flow can have of its own.
 TUNABLE = (
     *("strategy", "eta", "tau", "adaptive_tau", "warmup_s", "helpers", "backlog", "first_phase", "metric", "model"),
-    *("half_life", "window_rows", "horizon_rows", "cost_s_per_row"),
+    *("half_life", "window_rows", "horizon_rows", "fixed_helpers", "cost_s_per_row"),
 )
 
 _FIELDS = {f.name: f for f in fields(Settings)}

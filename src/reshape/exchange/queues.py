@@ -160,9 +160,11 @@ class WorkerQueue:
 
 @dataclass(slots=True)
 class Hold:
-    """Rows that must wait for state: those sent under this routing version or later whose keys are ``among``."""
+    """Rows that must wait for state: those sent under this routing version or later whose keys are ``among``.
 
-    port: int
+    Keys that come back to a worker have several holds there; rows wait in the newest one that they are not too old for.
+    """
+
     version: int
     among: Callable[[pa.RecordBatch, bool], Mask]  # rows, and whether they were combined
     waiting: WorkerQueue
@@ -183,7 +185,7 @@ class HostQueues:
         self._failure: BaseException | None = None
         self._taken = 0
         self._news = False
-        self._holds: dict[tuple[int, int], Hold] = {}  # by worker and transfer
+        self._holds: dict[tuple[int, int, int], Hold] = {}  # by worker, port and transfer
         self.most_memory = 0
 
     def put(
@@ -218,7 +220,7 @@ class HostQueues:
         self, worker: int, port: int, owner: int, batch: pa.RecordBatch, version: int, combined: bool
     ) -> pa.RecordBatch:
         """Set aside the rows that must wait for state; the others."""
-        for transfer, hold in self._holds_of(worker, port):
+        for key, hold in self._holds_of(worker, port):
             if version < hold.version or batch.num_rows == 0:
                 continue
             among = hold.among(batch, combined)
@@ -227,7 +229,7 @@ class HostQueues:
             held = batch.filter(pa.array(among))
             size = held.nbytes + _overhead(held)
             with self._changed:
-                if (worker, transfer) not in self._holds:
+                if key not in self._holds:
                     continue  # released a moment ago: the rows may go on
                 self._make_room(size, hold.waiting.items[0], may_wait=False)
                 hold.waiting.append(Item(0, owner, held.num_rows, size, combined, held))
@@ -235,50 +237,53 @@ class HostQueues:
             batch = batch.filter(pa.array(~among))
         return batch
 
-    def _holds_of(self, worker: int, port: int) -> list[tuple[int, Hold]]:
+    def _holds_of(self, worker: int, port: int) -> list[tuple[tuple[int, int, int], Hold]]:
+        """The newest first."""
         with self._changed:
-            return [(t, hold) for (w, t), hold in self._holds.items() if w == worker and hold.port == port]
+            mine = [(key, hold) for key, hold in self._holds.items() if key[:2] == (worker, port)]
+        return sorted(mine, key=lambda known: -known[1].version)
 
     def hold(
         self, worker: int, port: int, transfer: int, version: int, among: Callable[[pa.RecordBatch, bool], Mask]
     ) -> None:
         """Set rows that come from now on aside, until the transfer is released."""
         with self._changed:
-            self._holds[worker, transfer] = Hold(port, version, among, WorkerQueue(1))
+            self._holds[worker, port, transfer] = Hold(version, among, WorkerQueue(1))
 
-    def release(self, worker: int, transfer: int) -> int:
-        """Let the rows that waited for a transfer go on, ahead of all that come later; how many they are."""
+    def release(self, worker: int, port: int, transfer: int) -> None:
+        """Let the rows that waited for a transfer go on, ahead of all that come later.
+
+        Where an older hold is still there, they wait behind its rows.
+        """
         with self._changed:
-            hold = self._holds.pop((worker, transfer), None)
+            hold = self._holds.pop((worker, port, transfer), None)
             if hold is None:
-                return 0
-            queue, rows = self._queues[worker], 0
+                return
             for item in self._unloaded(hold):
-                queue.append(replace(item, port=hold.port))
-                rows += item.rows
+                rest = self._hold_back(worker, port, item.owner, item.load(), hold.version, item.combined)
+                if rest.num_rows:
+                    size = rest.nbytes + _overhead(rest)
+                    self._queues[worker].append(Item(port, item.owner, rest.num_rows, size, item.combined, rest))
+                    self._count(size)
             self._tell()
-            return rows
 
-    def take_held(self, worker: int, transfer: int) -> list[Item]:
-        """End a hold whose state will not come; the rows are for the caller to pass on."""
+    def take_held(self, worker: int, port: int, transfer: int) -> tuple[int, list[Item]]:
+        """End a hold whose state will not come: its version, and the rows, which are for the caller to pass on."""
         with self._changed:
-            hold = self._holds.pop((worker, transfer), None)
+            hold = self._holds.pop((worker, port, transfer), None)
             if hold is None:
-                return []
+                return 0, []
             items = self._unloaded(hold)
-            self._memory -= sum(item.bytes for item in items)
             self._taken += 1
             self._changed.notify_all()
-            return items
+            return hold.version, items
 
     def _unloaded(self, hold: Hold) -> list[Item]:
-        """All items of a hold in memory. Their bytes stay counted."""
+        """All items of a hold, in memory and no longer counted."""
+        self._memory -= hold.waiting.memory
         items = []
         while hold.waiting.items[0]:
-            before = hold.waiting.memory
-            item = hold.waiting.pop_left(0)
-            self._memory += item.bytes - (before - hold.waiting.memory)  # what was on disk is in memory again
-            items.append(item)
+            items.append(hold.waiting.pop_left(0))
         return items
 
     def last_serial(self, worker: int) -> int:
@@ -295,7 +300,7 @@ class HostQueues:
     def take_tail(self, worker: int, port: int, owner: int, rows: int) -> list[Item]:
         """Remove up to so many waiting rows of an owner's partition, the newest first; in the order of the queue.
 
-        Items on disk stay there until they are loaded.
+        Items on disk stay there until they are loaded (:meth:`load`).
         """
         with self._changed:
             queue = self._queues[worker]
@@ -305,6 +310,11 @@ class HostQueues:
             self._taken += 1
             self._changed.notify_all()
             return taken
+
+    def load(self, item: Item) -> pa.RecordBatch:
+        """The rows of an item that was taken. Rows of others may be on their way into its file meanwhile."""
+        with self._changed:
+            return item.load()
 
     def _make_room(self, size: int, items: deque[Item], may_wait: bool) -> None:
         self._check()
@@ -361,9 +371,9 @@ class HostQueues:
         """Rows that wait, per port, those held back for state included."""
         with self._changed:
             rows = list(self._queues[worker].rows)
-            for (holder, _), hold in self._holds.items():
+            for (holder, port, _), hold in self._holds.items():
                 if holder == worker:
-                    rows[hold.port] += hold.waiting.rows[0]
+                    rows[port] += hold.waiting.rows[0]
             return rows
 
     def wait_for_rows(self, timeout_s: float) -> None:

@@ -87,6 +87,7 @@ class Purpose(StrEnum):
     HELD = "held"  # rows that were held back for state that stays where it is
     BACKLOG = "backlog"  # rows that waited at another worker
     SCATTERED = "scattered"  # a helper's part of its owner's state
+    RECALL = "recall"  # nothing: asks whether what could not be sent was taken all the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ class StreamName:
     purpose: str = Purpose.ROWS
     transfer: int = 0
     worker: int = -1  # whom a transfer is for
+    part: int = 0  # numbers what a host sends for transfers, each try anew
 
     def pack(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -112,7 +114,8 @@ class StreamName:
             name = cls(**fields)
         except (ValueError, TypeError, RecursionError) as error:
             raise WireError(f"not the name of a stream: {(data or b'')[:200]!r}") from error
-        texts, numbers = (name.run, name.router), (name.attempt, name.operator, name.port, name.transfer, name.worker)
+        texts = (name.run, name.router)
+        numbers = (name.attempt, name.operator, name.port, name.transfer, name.worker, name.part)
         if not (all(type(text) is str for text in texts) and all(type(number) is int for number in numbers)):
             raise WireError(f"not the name of a stream: {(data or b'')[:200]!r}")
         if name.purpose not in set(Purpose):

@@ -16,6 +16,24 @@ ROWS_PER_STEP = 16_384
 LEAST_ROWS_PER_STEP = 16
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a worker has of another one's immutable state: by key, by mini-partition, or all of it."""
+
+    keys: frozenset[int] = frozenset()
+    buckets: frozenset[int] = frozenset()
+    everything: bool = False
+
+    def __or__(self, other: Copied) -> Copied:
+        return Copied(self.keys | other.keys, self.buckets | other.buckets, self.everything or other.everything)
+
+    def covers(self, other: Copied) -> bool:
+        """Surely; a key that is there with its mini-partition is not found."""
+        if self.everything or other.everything:
+            return self.everything
+        return other.keys <= self.keys and other.buckets <= self.buckets
+
+
 @dataclass(slots=True)
 class Cell:
     """One worker of one operator on this host."""
@@ -24,7 +42,7 @@ class Cell:
     worker: int
     index: int
     logics: dict[int, Operator] = field(default_factory=dict)  # by owner
-    copies: dict[int, frozenset[int] | None] = field(default_factory=dict)  # immutable state held of others; None: all
+    copies: dict[int, Copied] = field(default_factory=dict)  # immutable state of others, by owner
     ended: list[bool] = field(default_factory=list)  # ports that the logic has been told about
     output: Iterator[pa.RecordBatch] | None = None  # what an add, an end or the finish still has to give
     finishing: bool = False
@@ -57,6 +75,11 @@ class Cell:
     @property
     def own(self) -> Operator:
         return self.logic(self.worker)
+
+    def is_open(self, port: int) -> bool:
+        """Has the worker heard of the end of the input before this one?"""
+        after = self.operator.ports[port].after
+        return after is None or self.ended[after]
 
     def rows_per_step(self) -> int:
         cost = max(self.operator.cost_s_per_row, self.seconds_per_row)

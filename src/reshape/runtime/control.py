@@ -63,7 +63,6 @@ class ControlPlane:
                     plan.host_of_workers(),
                     post,
                     lambda known=known: self._drained(known),  # type: ignore[misc]
-                    mutable=port.mutable,
                     delay_s=operator.mitigation.delay_s,
                 )
                 for producer in port.operators:
@@ -102,7 +101,7 @@ class ControlPlane:
                 case "state_failed":
                     control.state_failed(int(message["transfer"]), int(message["helper"]), str(message["reason"]))
                 case "withdrawn":
-                    control.withdrawn(int(message["transfer"]), bool(message["given"]))
+                    control.withdrawn(int(message["transfer"]))
                 case "backlog_moved":
                     control.backlog_moved(int(message["transfer"]), int(message["rows"]))
                 case "backlog_failed":

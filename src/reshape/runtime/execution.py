@@ -113,15 +113,19 @@ class Execution:
         self,
         host: int,
         cells: list[dict[str, Any]],
-        previews: list[dict[str, Any]],
+        previews: list[dict[str, Any]] | None,
         routers: dict[str, dict[str, Any]],
     ) -> None:
         """A host's report; the newest one counts."""
         self.control.host_report(host, cells, routers)
-        shown = {(p["operator"], p["worker"]): from_text(p["rows"]) for p in previews}
+        shown = {(p["operator"], p["worker"]): from_text(p["rows"]) for p in previews or ()}
         with self._lock:
             self._cells[host] = cells
-            self._previews.update(shown)
+            if previews is not None:
+                # A helper's part that is with its owner now would be counted twice if it stayed.
+                for cell in cells:
+                    self._previews.pop((cell["operator"], cell["worker"]), None)
+                self._previews.update(shown)
             if shown and self.first_partial is None:
                 processed = sum(sum(cell["processed"]) for known in self._cells.values() for cell in known)
                 self.first_partial = FirstPartial(time.monotonic() - self._ready_at, processed)
@@ -152,7 +156,14 @@ class Execution:
         if table is None:
             return None
         trust = self.control.representativeness()
-        return Shown(table, self.control.completeness(table), trust, self.control.now, self.finished)
+        return Shown(table, self.control.completeness(table), trust, self.control.now, self._all_shown)
+
+    @property
+    def _all_shown(self) -> bool:
+        """Hosts show their last groups before they report all of their workers as done."""
+        with self._lock:
+            reported = len(self._cells) == self._plan.hosts
+            return self.finished and reported and all(cell["done"] for known in self._cells.values() for cell in known)
 
     def sample(self, port: tuple[int, int], rows: pa.RecordBatch) -> None:
         """A router has rows for a sort; soon after the first one, bounds are made of all samples."""

@@ -18,6 +18,7 @@ from reshape.exchange.queues import HostQueues
 from reshape.exchange.spill import SpillSpace, sweep
 from reshape.exchange.wire import Envelope, Purpose, StreamName
 from reshape.plan.physical import PhysicalPlan
+from reshape.runtime.arrivals import Arrival
 from reshape.runtime.edges import AnyRouter, FlowAddress, make_router
 from reshape.runtime.errors import FlowFailed
 from reshape.runtime.incoming import RowsIn, TransferIn, put_rows
@@ -28,7 +29,7 @@ from reshape.runtime.peers import Peers
 from reshape.runtime.reporter import Reporter
 from reshape.runtime.results import Results
 from reshape.runtime.signals import ended_by_signals
-from reshape.runtime.transfers import Arrival, HostTransfers
+from reshape.runtime.transfers import HostTransfers
 
 JOIN_S = 10.0
 NUMBER_S = 30.0
@@ -161,7 +162,8 @@ class Host:
     def _arrive(self, arrival: Arrival) -> None:
         transfers = self._loop.transfers
         assert transfers is not None
-        self._loop.soon(lambda: transfers.arrive(arrival))
+        transfers.intake.arrive(arrival)
+        self._queues.wake()
 
     def _lost_driver(self, error: Exception) -> None:
         self._loop.obey(
@@ -191,8 +193,8 @@ class Host:
             self._loop.run(self._stop)
         except BaseException as error:
             failure = error
+            self._report_failure(error)  # before senders hear of it, who would report it as theirs
             self._queues.fail(error)
-            self._report_failure(error)
         self._results.close(failure)
 
     def _report_failure(self, error: BaseException) -> None:
@@ -203,6 +205,7 @@ class Host:
             return  # the driver is gone; the task fails with the error itself
 
     def _close(self) -> None:
+        self._listener.closing = True
         self._stop.set()
         self._queues.fail(FlowFailed(f"host {self._index}", "the host is closing"))
         if self._thread.is_alive():
@@ -210,7 +213,7 @@ class Host:
         if self._space is not None:
             self._space.close()  # first: Spark may be about to kill this process
         if self._loop.transfers is not None:
-            self._loop.transfers.fail(FlowFailed(f"host {self._index}", "the host is closing"))
+            self._loop.transfers.intake.close(FlowFailed(f"host {self._index}", "the host is closing"))
         if self._peers is not None:
             self._peers.close()
         self._outbound.close()

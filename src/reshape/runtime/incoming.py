@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Envelope, Purpose, StreamName, offsets
-from reshape.runtime.transfers import Arrival, Extent
+from reshape.runtime.arrivals import Arrival, Extent
 
 CellIndex = Callable[[int, int], int]
 
@@ -60,6 +60,7 @@ class TransferIn:
         assert name.purpose != Purpose.ROWS
 
     def accept(self, batch: pa.RecordBatch, envelope: Envelope) -> None:
+        self._arrival.version, self._arrival.combined = envelope.version, envelope.combined
         for part, start in zip(envelope.slices, offsets(envelope.slices), strict=True):
             self._arrival.parts.append((part.owner, batch.slice(start, part.rows)))
 

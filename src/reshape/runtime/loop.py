@@ -18,7 +18,7 @@ import pyarrow as pa
 from reshape.exchange.queues import HostQueues, Item
 from reshape.operators.group_by import GroupBy
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
-from reshape.runtime.cells import STEP_S, Cell
+from reshape.runtime.cells import Cell
 from reshape.runtime.edges import AnyRouter
 from reshape.runtime.errors import Aborted, FlowFailed
 from reshape.runtime.flushing import FLUSH_S
@@ -39,6 +39,8 @@ PREVIEW_S = 0.25
 PREVIEW_ROWS = 1_000
 # How long the loop sleeps when nothing can be done; whatever changes wakes it earlier.
 IDLE_S = 0.02
+# A worker with an emulated cost that is later than this for its turn has lost the time, as on a machine that stalls.
+LATE_S = 0.5
 
 
 class HostLoop:
@@ -50,6 +52,7 @@ class HostLoop:
         self._results = results
         self._orders: deque[Order] = deque()
         self._ended_ports: set[tuple[int, int]] = set()
+        self._ending: set[tuple[int, int]] = set()  # all rows have been sent; some may wait
         self._said_done: set[int] = set()
         self._routers: dict[int, AnyRouter] = {}
         self.on_operator_done: Callable[[int], None] = lambda _: None
@@ -59,6 +62,7 @@ class HostLoop:
         self._calls: deque[Callable[[], None]] = deque()
         self._report_at = 0.0
         self._preview_at = 0.0
+        self._last_shown: dict[int, pa.RecordBatch] = {}  # by cell; what is shown of workers that are done
         self._idle_report_at = 0.0
         self._worked = False  # since the last report
         self._flush_at = 0.0
@@ -99,6 +103,8 @@ class HostLoop:
             self._report()
             self._flush()
             if len(self._said_done) == len(self._plan.operators):
+                self._report_at = self._preview_at = 0.0
+                self._report()  # what is shown from now on is complete
                 return
             if self._step():
                 self._worked = True
@@ -117,7 +123,7 @@ class HostLoop:
             return
         self._report_at, self._idle_report_at = now + REPORT_S, now + IDLE_REPORT_S
         self._worked = False
-        previews: list[Preview] = []
+        previews: list[Preview] | None = None
         if now >= self._preview_at:
             self._preview_at = now + PREVIEW_S
             previews = self._previews()
@@ -129,17 +135,21 @@ class HostLoop:
         for cell in self.cells:
             if cell.operator.target is not None:
                 continue
-            logic = cell.logics.get(cell.worker)
-            batch: pa.RecordBatch | None = None
-            if isinstance(logic, GroupBy) or len(cell.logics) > 1:
-                groups = [part for part in cell.logics.values() if isinstance(part, GroupBy)]
-                kept = [part for group in groups if (part := group.partial_groups(PREVIEW_ROWS)) is not None]
-                batch = pa.concat_batches(kept) if kept else None
-            if batch is None and logic is not None and not isinstance(logic, GroupBy):
-                batch = logic.preview(PREVIEW_ROWS)
+            batch = self._last_shown.get(cell.index) or self._preview(cell)
             if batch is not None and batch.num_rows:
                 shown.append((cell.operator.id, cell.worker, batch))
         return shown
+
+    def _preview(self, cell: Cell) -> pa.RecordBatch | None:
+        logic = cell.logics.get(cell.worker)
+        batch: pa.RecordBatch | None = None
+        if isinstance(logic, GroupBy) or len(cell.logics) > 1:
+            groups = [part for part in cell.logics.values() if isinstance(part, GroupBy)]
+            kept = [part for group in groups if (part := group.partial_groups(PREVIEW_ROWS)) is not None]
+            batch = pa.concat_batches(kept) if kept else None
+        if batch is None and logic is not None and not isinstance(logic, GroupBy):
+            batch = logic.preview(PREVIEW_ROWS)
+        return batch
 
     def _flush(self) -> None:
         """Rows of an operator that gives few must not lie in a half-full message while others are busy."""
@@ -150,19 +160,26 @@ class HostLoop:
                 router.flush()
 
     def _idle(self) -> None:
-        if self._worked:
+        if self._worked and any(self._is_through(operator) for operator, _ in self._ending):
             self._report(at_once=True)
         now = time.monotonic()
         # Free workers wait for rows, which wake the loop; the others for the end of their emulated cost.
         waits = [cell.free_at - now for cell in self.cells if not cell.done and cell.free_at > now]
         self._queues.wait_for_rows(min([IDLE_S, *waits]))
 
+    def _is_through(self, operator: int) -> bool:
+        return not any(self._queues.waiting(cell.index) for cell in self.cells if cell.operator.id == operator)
+
     def _take_orders(self) -> None:
         while self._orders:
             order = self._orders.popleft()
             if self.transfers is not None and self.transfers.obeys(order):
                 continue
-            if order["kind"] == "end":
+            if order["kind"] == "ending":
+                self._ending.add((order["operator"], order["port"]))
+                self._worked = True  # perhaps its last rows are done already, and nobody has said so
+            elif order["kind"] == "end":
+                self._ending.discard((order["operator"], order["port"]))
                 self._ended_ports.add((order["operator"], order["port"]))
             elif order["kind"] == "bounds":
                 self._set_bounds((order["operator"], order["port"]), from_text(order["rows"]))
@@ -224,10 +241,13 @@ class HostLoop:
                 return True
         if all(cell.ended) and not cell.finishing and self._may_finish(cell):
             cell.finishing = True
+            if cell.operator.target is None and (batch := self._preview(cell)) is not None:
+                self._last_shown[cell.index] = batch
             self._start_output(cell, cell.own.finish)
             if cell.output is None:
                 self._finished(cell)
             return True
+        cell.free_at = 0.0  # nothing to do: it is not late for the rows that come next
         return False
 
     def _may_finish(self, cell: Cell) -> bool:
@@ -251,8 +271,8 @@ class HostLoop:
         self._start_output(cell, lambda: logic.add(port, batch))
         cell.count(port, item.owner, batch.num_rows, time.monotonic() - started)
         if cell.operator.cost_s_per_row:
-            # A worker that was late for its turn makes up for it: emulated workers do not slow each other down.
-            begun = cell.free_at if started - cell.free_at < STEP_S else started
+            # A worker that had rows and was late for its turn makes up for it: emulated workers have their own cores.
+            begun = max(cell.free_at, started - LATE_S) if cell.free_at else started
             cell.free_at = begun + cell.operator.cost_s_per_row * batch.num_rows
 
     def _start_output(self, cell: Cell, make: Callable[[], Iterator[pa.RecordBatch]]) -> None:

@@ -32,7 +32,7 @@ from reshape.control.events import (
     StateTransferred,
     TransferFailed,
 )
-from reshape.control.routing import Key, RoutingTable
+from reshape.control.routing import RoutingTable
 from reshape.runtime.counts import PortCounts
 from reshape.runtime.tables import pack_table
 
@@ -47,7 +47,10 @@ class Post(Protocol):
 
 @dataclass(slots=True)
 class _HandOver:
-    """Keys on their way from one worker to another. ``after`` are transfers that brought them to the source."""
+    """Keys on their way from one worker to another. ``after`` are transfers that brought them to the source.
+
+    ``returns`` are cancelled ones whose rows, held back at what is the source now, it takes along.
+    """
 
     id: int
     source: int
@@ -57,13 +60,21 @@ class _HandOver:
     hold_version: int  # rows sent under this version or later wait at the target
     fence_version: int  # the state leaves when no router can send rows of an earlier version any more
     after: set[int] = field(default_factory=set)
+    returns: set[int] = field(default_factory=set)
     held: bool = False
     asked: bool = False  # the source was told to give
-    cancelled: bool = False
+    cancelled: bool = False  # or failed: the state stays at the source
     over: bool = False
 
     def touches(self, other: _HandOver) -> bool:
-        return bool(self.keys & other.keys or self.buckets & other.buckets) or bool(self.buckets or other.buckets)
+        """May both be about the same keys?"""
+        mixed = bool(self.keys and other.buckets) or bool(self.buckets and other.keys)
+        return mixed or not (self.keys.isdisjoint(other.keys) and self.buckets.isdisjoint(other.buckets))
+
+    def undoes(self, other: _HandOver) -> bool:
+        """Does it bring all keys of another one back to where they were?"""
+        there = self.target == other.source and self.keys >= other.keys and self.buckets >= other.buckets
+        return there and other.id in self.after and not self.cancelled
 
 
 class PortControl:
@@ -78,7 +89,6 @@ class PortControl:
         post: Post,
         on_drained: Callable[[], None],
         *,
-        mutable: bool,
         delay_s: float = 0.0,
     ) -> None:
         """``hosts`` gives the host of each worker."""
@@ -94,7 +104,6 @@ class PortControl:
         self._hosts = tuple(hosts)
         self._post = post
         self._on_drained = on_drained
-        self._mutable = mutable
         self._delay_s = delay_s
         self._now = 0.0
         self._events = 0
@@ -104,9 +113,6 @@ class PortControl:
         self._told_version = brain.table.version
         self._hand_overs: dict[int, _HandOver] = {}
         self._internal = 0
-        self._replicas: dict[tuple[int, int], frozenset[Key] | None] = {}
-        self._replicating: dict[tuple[int, int], frozenset[Key] | None] = {}  # (transfer, helper) -> keys
-        self._skewed_of: dict[int, int] = {}
         self._backlogs: dict[int, tuple[int, int]] = {}  # transfer -> (source, target)
         self._busy_before = self.counts.busy_s.copy()
         self._reported_at = 0.0
@@ -146,6 +152,7 @@ class PortControl:
     def end_input(self) -> None:
         """All producers have ended; queues may still hold many rows."""
         self.input_ended = True
+        self._post("hosts", "ending", operator=self.operator, port=self.port)
         self._tell(InputEnded)
         self._check_drained()
 
@@ -163,6 +170,12 @@ class PortControl:
         self._check_drained()
         if self.drained:
             return
+        if not self.counts.routed.any():
+            # A brain's time begins with the first row: a warm-up before that would see nothing.
+            self.opened_at = now
+            return
+        if self._events == 0:
+            self.log({"kind": "opened", "at": round(self.opened_at, 4)})
         facts = self._facts(now)
         self._tell(lambda event, time: MetricsCollected(event, time, **facts))
 
@@ -273,12 +286,7 @@ class PortControl:
     # Immutable state
 
     def _replicate(self, command: ReplicateState) -> None:
-        """Helpers that have a part already get the rest only: state that is merged twice would match twice."""
-        self._skewed_of[command.transfer] = command.skewed
         for helper in command.helpers:
-            self._replicating[command.transfer, helper] = command.keys
-            held = self._replicas.get((command.skewed, helper), frozenset())
-            everything = held is None or (command.keys is not None and command.keys <= held)
             self._order(
                 command.skewed,
                 "replicate",
@@ -286,20 +294,12 @@ class PortControl:
                 skewed=command.skewed,
                 helper=helper,
                 keys=None if command.keys is None else _sorted(command.keys),
-                without=None if everything else _sorted(held or ()),
             )
 
     def state_done(self, transfer: int, helper: int, size: int, seconds: float) -> None:
         """A helper has the state of a transfer."""
-        key = (transfer, helper)
-        if key in self._replicating:
-            keys = self._replicating.pop(key)
-            pair = (self._skewed_of[transfer], helper)
-            held = self._replicas.get(pair, frozenset())
-            self._replicas[pair] = None if keys is None or held is None else held | keys
         over = self._hand_overs.get(transfer)
         if over is not None:
-            self._note_copy(over)
             over.over = True
             self._advance_hand_overs()
         if transfer > 0:
@@ -307,11 +307,11 @@ class PortControl:
 
     def state_failed(self, transfer: int, helper: int, reason: str) -> None:
         """The state of a transfer stayed where it was."""
-        self._replicating.pop((transfer, helper), None)
         over = self._hand_overs.get(transfer)
         if over is not None:
-            over.asked = False  # not given: what is held back returns when the brain cancels
+            over.asked = False  # not given: what is held back returns when the brain cancels, or at the end
             over.cancelled = True
+            self._check_drained()
         if transfer > 0:
             self._tell(lambda event, time: TransferFailed(event, time, transfer, helper, reason))
 
@@ -344,7 +344,6 @@ class PortControl:
             ready = over.held and not over.asked and not over.cancelled and self._is_fenced(over.fence_version)
             if ready and all(self._hand_overs[earlier].over for earlier in over.after):
                 over.asked = True
-                known = self._replicas.get((over.source, over.target), frozenset())
                 self._order(
                     over.source,
                     "give",
@@ -353,8 +352,7 @@ class PortControl:
                     target=over.target,
                     keys=sorted(over.keys),
                     buckets=sorted(over.buckets),
-                    without=None if known is None else _sorted(known),
-                    after=sorted(over.after),
+                    returns=sorted(over.returns),
                 )
         self._check_drained()
 
@@ -371,8 +369,8 @@ class PortControl:
         if over is None:
             self._post("hosts", "forget", operator=self.operator, port=self.port, transfer=transfer)
             return
-        returning = [h for h in self._hand_overs.values() if over.id in h.after and h.target == over.source]
-        if not returning:
+        back = next((h for h in self._hand_overs.values() if h.undoes(over)), None)
+        if back is None:
             self._internal += 1
             latest = self._latest_version
             back = _HandOver(
@@ -386,6 +384,7 @@ class PortControl:
             )
             self._start_hand_over(back)
             back.after.add(over.id)
+        back.returns.add(over.id)
         if over.over:
             self._advance_hand_overs()
             return
@@ -393,27 +392,15 @@ class PortControl:
         if over.asked:
             self._order(over.source, "withdraw", transfer=transfer, source=over.source)
         else:
-            self._withdrawn(over, given=False)
+            over.over = True
+            self._advance_hand_overs()
 
-    def withdrawn(self, transfer: int, given: bool) -> None:
-        """The source's answer: whether the state had left it, and then it is with the target."""
+    def withdrawn(self, transfer: int) -> None:
+        """The source's answer: it gives nothing any more. If the state had left before, it returns from the target."""
         over = self._hand_overs.get(transfer)
         if over is not None:
-            self._withdrawn(over, given=given)
-
-    def _note_copy(self, over: _HandOver) -> None:
-        """Immutable state is copied, and the copy stays where it went."""
-        held = self._replicas.get((over.source, over.target), frozenset())
-        if not self._mutable and held is not None:
-            self._replicas[over.source, over.target] = held | over.keys
-
-    def _withdrawn(self, over: _HandOver, *, given: bool) -> None:
-        over.over = True
-        if given:
-            self._note_copy(over)
-        else:
-            self._order(over.target, "withdrawn", transfer=over.id, worker=over.target)
-        self._advance_hand_overs()
+            over.over = True
+            self._advance_hand_overs()
 
     # Rows that wait
 
@@ -439,6 +426,8 @@ class PortControl:
     def _check_drained(self) -> None:
         if self.drained or not self.input_ended or self.counts.routers or self._backlogs:
             return
+        for failed in [h for h in self._hand_overs.values() if h.cancelled and not h.asked and not h.over]:
+            self._cancel(failed.id, None)  # the brain did not, and no row will come to make it
         if any(not over.over for over in self._hand_overs.values()) or not self.counts.all_processed:
             return
         self.drained = True

@@ -95,13 +95,10 @@ class RangeRouter:
         if self._known.is_set():
             self._drain().flush()
 
-    def finish(self) -> None:
-        """Send everything; waits for the bounds if rows are kept."""
-        if not self._kept and self._router is None:
-            return
-        if not self._known.wait(BOUNDS_WAIT_S):
+    def await_bounds(self) -> None:
+        """Return when what is kept can be sent."""
+        if self._kept and not self._known.wait(BOUNDS_WAIT_S):
             raise FlowFailed("a sort", f"no range bounds came from the driver within {BOUNDS_WAIT_S:.0f} s")
-        self._drain().flush()
 
     @property
     def waiting(self) -> bool:

@@ -19,10 +19,13 @@ Preview = tuple[int, int, pa.RecordBatch]  # operator, worker, rows
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Counts per cell, the running result of each worker that is displayed, and counts of the routers here."""
+    """Counts per cell, the running result of each worker that is displayed, and counts of the routers here.
+
+    ``previews`` None: what the report before showed still holds.
+    """
 
     cells: list[dict[str, Any]]
-    previews: list[Preview]
+    previews: list[Preview] | None
     routers: dict[int, dict[str, Any]]
 
 
@@ -44,7 +47,7 @@ class Reporter:
     def leave(self, report: Report) -> None:
         with self._news:
             # What was to be shown still is, unless there is something newer.
-            if self._report is not None and not report.previews:
+            if self._report is not None and report.previews is None:
                 report = Report(report.cells, self._report.previews, report.routers)
             self._report = report
             self._news.notify()
@@ -83,5 +86,7 @@ class Reporter:
                     self._tell_report(report)
 
     def _tell_report(self, report: Report) -> None:
-        shown = [{"operator": o, "worker": w, "rows": to_text(batch)} for o, w, batch in report.previews]
+        shown = None
+        if report.previews is not None:
+            shown = [{"operator": o, "worker": w, "rows": to_text(batch)} for o, w, batch in report.previews]
         self._link.tell("progress", host=self._host, cells=report.cells, previews=shown, routers=report.routers)

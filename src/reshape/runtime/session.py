@@ -36,6 +36,10 @@ def check(spark: SparkSession, hosts: int) -> None:
         raise UnsuitableSession(
             "flows need executors that stay: set spark.dynamicAllocation.enabled to false for this application"
         )
+    if conf.get("spark.speculation", "false") == "true":
+        raise UnsuitableSession(
+            "flows cannot have a task run twice at a time: set spark.speculation to false for this application"
+        )
     have = slots(spark)
     if have < hosts + 1:
         advice = (

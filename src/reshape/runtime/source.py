@@ -113,10 +113,9 @@ class SourceTask:
         finally:
             clock.close()
         if isinstance(router, RangeRouter):
-            router.finish()
-        else:
+            router.await_bounds()
+        with clock.between_batches():  # a table that comes later finds no stream to mark, and all rows taken
             router.flush()
-        with clock.between_batches():  # a table that comes now finds no stream to mark, and all rows taken
             outlets, self._outlets = list(self._outlets.values()), {}
             for outlet in outlets:
                 outlet.close()

@@ -1,94 +1,40 @@
 """The hands of the brain on one host: state and waiting rows of its workers move as ordered.
 
 Everything here runs in the host's working thread, between two batches, so it sees each worker's state whole. Sending is
-left to :class:`Peers`; what arrives is handed in by the receiving threads and waits for its turn.
+left to :class:`Peers`; what arrives is taken in by :class:`Intake`.
 """
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from reshape.exchange.errors import PeerLost
 from reshape.exchange.hashing import Mask, hash_rows, owners
 from reshape.exchange.queues import HostQueues, Item
 from reshape.exchange.wire import Purpose, StreamName
-from reshape.operators.base import AllBut, Either, HashedKeys, KeySet
+from reshape.operators.base import AllBut, Either, KeySet
 from reshape.plan.physical import PhysicalPlan
-from reshape.runtime.cells import Cell
+from reshape.runtime.arrivals import Arrival, CellOf, Extent, Intake, Then, Torn, TransferId
+from reshape.runtime.cells import Cell, Copied
 from reshape.runtime.errors import FlowFailed
 from reshape.runtime.link import Order
-from reshape.runtime.peers import Part, Peers
+from reshape.runtime.peers import Parcel, Part, Peers
 from reshape.runtime.tables import key_set
 
-# A receiving thread waits so long for the working thread to take state in. It is busy for milliseconds at a time, but a
-# user's function may be slow.
-TAKE_IN_S = 120.0
 # Waiting rows travel in pieces of this size, each of which arrives whole or not at all.
 BACKLOG_BYTES = 16 * 1024 * 1024
-_EXTENT = b"reshape.extent"  # in the metadata of a stream's schema
+# What has no other place to be is sent so often before the flow fails.
+TRIES = 5
 
 Tell = Callable[..., None]
-Then = Callable[[Exception | None], None]
-
-
-class CellOf(Protocol):
-    def __call__(self, operator: int, worker: int) -> Cell: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """What copied state stands for: the keys of an owner (None: all), but for those that were there already."""
-
-    owner: int
-    keys: frozenset[int] | None
-    without: frozenset[int]
-
-    def pack(self) -> dict[bytes, bytes]:
-        keys = None if self.keys is None else sorted(self.keys)
-        facts = {"owner": self.owner, "keys": keys, "without": sorted(self.without)}
-        return {_EXTENT: json.dumps(facts).encode()}
-
-    @classmethod
-    def unpack(cls, metadata: dict[bytes, bytes] | None) -> Extent | None:
-        if not metadata or _EXTENT not in metadata:
-            return None
-        facts = json.loads(metadata[_EXTENT])
-        keys = facts["keys"]
-        return cls(int(facts["owner"]), None if keys is None else frozenset(keys), frozenset(facts["without"]))
-
-
-@dataclass(slots=True)
-class Arrival:
-    """State, or rows, that have come for a worker."""
-
-    name: StreamName
-    extent: Extent | None = None
-    parts: list[Part] = field(default_factory=list)
-    taken: threading.Event = field(default_factory=threading.Event)
-    failure: Exception | None = None
-    then: Then | None = None
-
-    def await_taken(self) -> None:
-        """Return when the working thread has taken it in; raises what kept it from that."""
-        if not self.taken.wait(TAKE_IN_S):
-            self.failure = FlowFailed(f"worker {self.name.worker}", f"took nothing in within {TAKE_IN_S:.0f} s")
-        if self.failure is not None:
-            raise self.failure
-
-    def settle(self, failure: Exception | None) -> None:
-        self.failure = failure
-        self.taken.set()
-        if self.then is not None:
-            self.then(failure)
+Pair = tuple[int, int, int]  # operator, owner, the worker that has a copy of its state
 
 
 @dataclass(slots=True)
@@ -100,6 +46,12 @@ class _Giving:
     asked_at: float
     sending: bool = False
     withdraw: bool = False  # the brain wants it back; answered when it is known where the state is
+    tries: int = 0
+
+    @property
+    def must_arrive(self) -> bool:
+        """Does it bring rows back that have no other place to be?"""
+        return bool(self.order["returns"])
 
 
 class HostTransfers:
@@ -125,19 +77,17 @@ class HostTransfers:
         self._stream = stream
         self._tell = tell
         self._soon = soon
-        self._arrivals: list[Arrival] = []
-        self._giving: dict[tuple[int, int, int], _Giving] = {}
-        self._given: set[tuple[int, int, int]] = set()
-        self._forgotten: set[tuple[int, int, int]] = set()
-        self._returned: dict[tuple[int, int, int], list[Part]] = {}
+        self.intake = Intake(queues, cell_of)
+        self._giving: dict[TransferId, _Giving] = {}
         self._postponed: list[Order] = []
+        self._copied: dict[Pair, Copied] = {}
+        self._copying: set[Pair] = set()
         self._handlers: dict[str, Callable[[Order], None]] = {
             "replicate": self._replicate,
             "hold": self._hold,
             "give": self._give,
             "withdraw": self._withdraw,
-            "withdrawn": self._withdrawn,
-            "forget": self._forget,
+            "forget": lambda order: self.intake.forget(_id(order)),
             "move_backlog": self._move_backlog,
             "drained": self._gather_scattered,
         }
@@ -150,10 +100,6 @@ class HostTransfers:
         handler(order)
         return True
 
-    def arrive(self, arrival: Arrival) -> None:
-        """Called in the working thread."""
-        self._arrivals.append(arrival)
-
     def step(self) -> None:
         """Do what has become possible since the last batch."""
         if self._postponed:
@@ -162,66 +108,59 @@ class HostTransfers:
                 self._handlers[order["kind"]](order)
         for giving in [g for g in self._giving.values() if not g.sending]:
             self._give_if_ready(giving)
-        if self._arrivals:
-            arrivals, self._arrivals = self._arrivals, []
-            for arrival in arrivals:
-                self._take_in(arrival)
-
-    @property
-    def busy(self) -> bool:
-        """Is there something that a step may advance?"""
-        return bool(self._postponed or self._arrivals or any(not g.sending for g in self._giving.values()))
-
-    def fail(self, error: Exception) -> None:
-        """Let receiving threads go."""
-        for arrival in self._arrivals:
-            arrival.settle(error)
+        self.intake.step()
 
     # Immutable state
 
     def _replicate(self, order: Order) -> None:
         cell = self._cell_of(order["operator"], order["skewed"])
-        if not self._is_open(cell, order["port"]):
+        helper = order["helper"]
+        pair = (order["operator"], cell.worker, helper)
+        if self.intake.is_forgotten(_id(order)) or self.intake.is_drained(order["operator"], order["port"]):
+            return
+        if not cell.is_open(order["port"]) or pair in self._copying:
             self._postponed.append(order)
             return
-        if self._id(order) in self._forgotten:
-            return
         started = time.monotonic()
-        helper = order["helper"]
-        keys = None if order["keys"] is None else frozenset(order["keys"])
-        without = order["without"]
+        keys = order["keys"]
+        wanted = Copied(everything=True) if keys is None else Copied(frozenset(keys))
         try:
-            chosen = None if keys is None else HashedKeys(keys)
-            parts = self._copied(cell, chosen, without)
+            parts = self._copies(cell, helper, wanted)
         except Exception as error:
             self._tell_failed(order, helper, error)
             return
-        size = sum(batch.nbytes for _, batch in parts)
 
         def then(failure: Exception | None) -> None:
+            self._end_copying(pair, wanted, failure)
+            if isinstance(failure, PeerLost):
+                raise failure  # nobody knows what the helper has
             if failure is None:
+                size = sum(batch.nbytes for _, batch in parts)
                 self._tell_done(order, helper, size, time.monotonic() - started)
             else:
                 self._tell_failed(order, helper, failure)
 
-        self._send(Purpose.REPLICA, order, helper, parts, then, Extent(cell.worker, keys, frozenset(without or ())))
+        self._copying.add(pair)
+        self._send(Purpose.REPLICA, order, helper, Parcel(parts), self._later(then), Extent(cell.worker, wanted))
 
-    def _copied(self, cell: Cell, keys: KeySet | None, without: list[int] | None) -> list[Part]:
-        """A copy of a worker's own state; ``without`` is what the receiver has of it, None for all."""
-        if without is None:
+    def _copies(self, cell: Cell, helper: int, wanted: Copied) -> list[Part]:
+        """A copy of a worker's own state, but for what the helper has: state that is merged twice matches twice."""
+        held = self._copied.get((cell.operator.id, cell.worker, helper), Copied())
+        if held.covers(wanted):
             return []
-        return [(cell.worker, batch) for batch in self._export(cell, cell.worker, keys, without, False)]
-
-    def _export(
-        self, cell: Cell, owner: int, keys: KeySet | None, without: list[int], remove: bool
-    ) -> Iterator[pa.RecordBatch]:
-        if without:
-            others = AllBut(HashedKeys(frozenset(without)))
+        keys = None if wanted.everything else self._key_set(wanted)
+        if held != Copied():
+            others = AllBut(self._key_set(held))
             keys = others if keys is None else AllBut(Either(AllBut(keys), AllBut(others)))
-        return cell.logic(owner).export_state(keys, remove)
+        return [(cell.worker, batch) for batch in self._export(cell, cell.worker, keys, remove=False)]
 
-    def _forget(self, order: Order) -> None:
-        self._forgotten.add(self._id(order))
+    def _end_copying(self, pair: Pair, wanted: Copied, failure: Exception | None) -> None:
+        self._copying.discard(pair)
+        if failure is None:
+            self._copied[pair] = self._copied.get(pair, Copied()) | wanted
+
+    def _export(self, cell: Cell, owner: int, keys: KeySet | None, *, remove: bool) -> Iterator[pa.RecordBatch]:
+        return cell.logic(owner).export_state(keys, remove)
 
     # Keys that move
 
@@ -240,51 +179,77 @@ class HostTransfers:
         self._tell("holding", operator=order["operator"], port=order["port"], transfer=order["transfer"])
 
     def _keys(self, order: Order) -> KeySet:
-        return key_set(order["keys"], order["buckets"], self._plan.workers, self._plan.buckets_per_worker)
+        return self._key_set(Copied(frozenset(order["keys"]), frozenset(order["buckets"])))
+
+    def _key_set(self, of: Copied) -> KeySet:
+        return key_set(of.keys, of.buckets, self._plan.workers, self._plan.buckets_per_worker)
 
     def _give(self, order: Order) -> None:
         cell = self._cell_of(order["operator"], order["source"])
         giving = _Giving(order, self._queues.last_serial(cell.index), time.monotonic())
-        self._giving[self._id(order)] = giving
+        self._giving[_id(order)] = giving
         self._give_if_ready(giving)
 
     def _give_if_ready(self, giving: _Giving) -> None:
         order = giving.order
         cell = self._cell_of(order["operator"], order["source"])
-        if not self._is_open(cell, order["port"]):
+        if not cell.is_open(order["port"]) or cell.output is not None:  # what was processed is not all out yet
             return
         if not self._queues.passed(cell.index, order["port"], giving.until):
             return
-        giving.sending = True
-        target, keys, mutable = order["target"], self._keys(order), self._is_mutable(order)
+        pair = (cell.operator.id, cell.worker, order["target"])
+        if pair in self._copying:
+            return
         parts: list[Part] = []
         extent: Extent | None = None
         try:
-            if mutable:
+            if self._is_mutable(order):
                 for owner in list(cell.logics):
-                    parts += [(owner, batch) for batch in self._export(cell, owner, keys, [], True)]
+                    parts.extend(self._removed(cell, owner, self._keys(order)))
             elif self._owns(cell.worker, order):
-                parts = self._copied(cell, keys, order["without"])
-                extent = Extent(cell.worker, frozenset(order["keys"]), frozenset(order["without"] or ()))
+                extent = Extent(cell.worker, Copied(frozenset(order["keys"]), frozenset(order["buckets"])))
+                parts.extend(self._copies(cell, order["target"], extent.copied))
         except Exception as error:
             self._keep(giving, cell, parts, error)
             return
-        held = [item for earlier in order["after"] for item in self._queues.take_held(cell.index, earlier)]
-        rows = [(item.owner, item.load()) for item in held]
-        runs = [list(run) for _, run in groupby(rows, key=lambda part: part[1].schema)]
+        giving.sending = True
+        if extent is not None:
+            self._copying.add(pair)
+        rows = self._held_parcels(cell, order)
 
         def then(failure: Exception | None) -> None:
-            self._soon(lambda: self._after_giving(giving, cell, parts, rows, failure))
+            if extent is not None:
+                self._end_copying(pair, extent.copied, failure)
+            self._after_giving(giving, cell, parts, failure)
 
         def send_next(failure: Exception | None) -> None:
             if failure is not None:
-                then(failure)
-            elif runs:
-                self._send(Purpose.HELD, order, target, runs.pop(0), send_next)
-            else:
-                self._send(Purpose.HAND_OVER, order, target, parts, then, extent)
+                raise FlowFailed(f"worker {cell.worker}", f"could not return rows to another worker: {failure}")
+            if rows:
+                self._send_surely(Purpose.HELD, order, order["target"], rows.popleft(), send_next)
+                return
+            send = self._send_surely if giving.must_arrive else self._send
+            send(Purpose.HAND_OVER, order, order["target"], Parcel(parts), self._later(then), extent)
 
         send_next(None)
+
+    def _removed(self, cell: Cell, owner: int, keys: KeySet) -> list[Part]:
+        exported = self._export(cell, owner, keys, remove=True)
+        try:
+            return [(owner, batch) for batch in exported]
+        except Exception as error:  # they are neither here nor there
+            raise Torn(f"worker {cell.worker}", f"lost keys that it was to hand over: {_reason(error)}") from error
+
+    def _held_parcels(self, cell: Cell, order: Order) -> deque[Parcel]:
+        """What was held back here for hand-overs that were cancelled; it goes to where the keys are."""
+        parcels: deque[Parcel] = deque()
+        for cancelled in order["returns"]:
+            version, items = self._queues.take_held(cell.index, order["port"], cancelled)
+            loaded = [(item, item.load()) for item in items]
+            for (combined, _), run in groupby(loaded, key=lambda one: (one[0].combined, one[1].schema)):
+                parts = [(item.owner, batch) for item, batch in run]
+                parcels.append(Parcel(parts, version=version, combined=combined))
+        return parcels
 
     def _owns(self, worker: int, order: Order) -> bool:
         """Are the keys of an order this worker's own? One that got them from their owner returns no copy."""
@@ -292,103 +257,99 @@ class HostTransfers:
         keys = np.array(order["keys"], dtype=np.uint64)
         return bool((owners(keys, workers) == worker).any()) or any(b % workers == worker for b in order["buckets"])
 
-    def _after_giving(
-        self, giving: _Giving, cell: Cell, parts: list[Part], rows: list[Part], failure: Exception | None
-    ) -> None:
+    def _after_giving(self, giving: _Giving, cell: Cell, parts: list[Part], failure: Exception | None) -> None:
         order = giving.order
         if failure is not None:
-            if rows:  # what was held back for others has no other place to be
-                raise FlowFailed(
-                    f"worker {cell.worker}", f"could not return rows to worker {order['target']}: {failure}"
-                )
             self._keep(giving, cell, parts, failure)
             return
-        self._giving.pop(self._id(order), None)
-        self._given.add(self._id(order))
+        self._giving.pop(_id(order), None)
         size = sum(batch.nbytes for _, batch in parts)
         self._tell_done(order, order["target"], size, time.monotonic() - giving.asked_at)
         if giving.withdraw:
-            self._answer_withdraw(order, given=True)
+            self._answer_withdraw(order)
 
     def _keep(self, giving: _Giving, cell: Cell, parts: list[Part], error: Exception) -> None:
         """The state did not leave: take it back."""
         order = giving.order
+        if isinstance(error, PeerLost | Torn):
+            raise error  # nobody knows where the state is
         if self._is_mutable(order):
             for owner, batch in parts:
                 cell.logic(owner).merge_state([batch])
-        self._giving.pop(self._id(order), None)
+        if giving.must_arrive:
+            giving.tries += 1
+            if giving.sending or giving.tries == TRIES:
+                raise FlowFailed(f"worker {cell.worker}", f"could not return keys to worker {order['target']}: {error}")
+            return
+        self._giving.pop(_id(order), None)
         self._tell_failed(order, order["target"], error)
         if giving.withdraw:
-            self._answer_withdraw(order, given=False)
+            self._answer_withdraw(order)
 
     def _withdraw(self, order: Order) -> None:
-        key = self._id(order)
-        giving = self._giving.get(key)
+        giving = self._giving.get(_id(order))
         if giving is not None and giving.sending:
             giving.withdraw = True
             return
-        self._giving.pop(key, None)
-        self._answer_withdraw(order, given=key in self._given)
+        self._giving.pop(_id(order), None)
+        self._answer_withdraw(order)
 
-    def _answer_withdraw(self, order: Order, *, given: bool) -> None:
-        facts = {"operator": order["operator"], "port": order["port"], "transfer": order["transfer"]}
-        self._tell("withdrawn", given=given, **facts)
-
-    def _withdrawn(self, order: Order) -> None:
-        """No state will come for this hold; its rows leave with the next hand-over."""
+    def _answer_withdraw(self, order: Order) -> None:
+        """Nothing leaves any more; if it had left before, it is with the target."""
+        self._tell("withdrawn", **_names(order))
 
     # Rows that wait
 
     def _move_backlog(self, order: Order) -> None:
         cell = self._cell_of(order["operator"], order["source"])
-        facts = {"operator": order["operator"], "port": order["port"], "transfer": order["transfer"]}
         items = deque(self._queues.take_tail(cell.index, order["port"], order["owner"], order["rows"]))
-        moved = [0]
+        piece: list[Item] = []
+        moved = 0
 
         def send_next(failure: Exception | None) -> None:
+            nonlocal moved
             if failure is not None:
-                self._soon(lambda: self._put_back(cell, order, [*piece, *items], moved[0], failure))
+                self._put_back(cell, order, [*piece, *items], moved, failure)
                 return
-            moved[0] += sum(item.rows for item in piece)
+            moved += sum(item.rows for item in piece)
             piece.clear()
             size = 0
             while items and size < BACKLOG_BYTES and (not piece or items[0].combined == piece[0].combined):
                 piece.append(items.popleft())
                 size += piece[-1].bytes
             if not piece:
-                self._tell("backlog_moved", rows=moved[0], **facts)
+                self._tell("backlog_moved", rows=moved, **_names(order))
                 return
-            self._send(Purpose.BACKLOG, order, order["target"], [(i.owner, i.load()) for i in piece], send_next)
+            parts = [(item.owner, self._queues.load(item)) for item in piece]
+            parcel = Parcel(parts, combined=piece[0].combined)
+            self._send(Purpose.BACKLOG, order, order["target"], parcel, self._later(send_next))
 
-        piece: list[Item] = []
         send_next(None)
 
     def _put_back(self, cell: Cell, order: Order, items: list[Item], moved: int, failure: Exception) -> None:
+        if isinstance(failure, PeerLost):
+            raise failure  # nobody knows where the rows are
         for item in items:
-            self._queues.put(cell.index, order["port"], item.owner, item.load(), combined=item.combined, may_wait=False)
-        facts = {"operator": order["operator"], "port": order["port"], "transfer": order["transfer"]}
+            batch = self._queues.load(item)
+            self._queues.put(cell.index, order["port"], item.owner, batch, combined=item.combined, may_wait=False)
         if moved:
-            self._tell("backlog_moved", rows=moved, **facts)
+            self._tell("backlog_moved", rows=moved, **_names(order))
         else:
-            self._tell("backlog_failed", target=order["target"], reason=_reason(failure), **facts)
+            self._tell("backlog_failed", target=order["target"], reason=_reason(failure), **_names(order))
 
     # The end of an input
 
     def _gather_scattered(self, order: Order) -> None:
         """Give every owner what workers here have of its partition (§5.4); say so when all of it has arrived."""
-        outstanding = [1]
-        failures: list[Exception] = []
+        self.intake.drain(order["operator"], order["port"])
+        outstanding = 1
 
         def one_done(failure: Exception | None) -> None:
+            nonlocal outstanding
             if failure is not None:
-                failures.append(failure)
-            self._soon(count_down)
-
-        def count_down() -> None:
-            if failures:
-                raise FlowFailed(f"host {self._host}", f"a scattered part did not reach its owner: {failures[0]}")
-            outstanding[0] -= 1
-            if outstanding[0] == 0:
+                raise FlowFailed(f"host {self._host}", f"a scattered part did not reach its owner: {failure}")
+            outstanding -= 1
+            if outstanding == 0:
                 self._tell("scattered_sent", operator=order["operator"], port=order["port"], host=self._host)
 
         for worker in self._plan.workers_of(self._host):
@@ -397,64 +358,10 @@ class HostTransfers:
                 logic = cell.logics.pop(owner)
                 parts = [(owner, batch) for batch in logic.export_scattered()]
                 if parts:
-                    outstanding[0] += 1
-                    self._send(Purpose.SCATTERED, {**order, "transfer": 0}, owner, parts, one_done)
+                    outstanding += 1
+                    self._send_surely(Purpose.SCATTERED, {**order, "transfer": 0}, owner, Parcel(parts), one_done)
             cell.copies.clear()
-        count_down()
-
-    # What arrives
-
-    def _take_in(self, arrival: Arrival) -> None:
-        name = arrival.name
-        cell = self._cell_of(name.operator, name.worker)
-        if name.purpose != Purpose.SCATTERED and not self._is_open(cell, name.port):
-            self._arrivals.append(arrival)
-            return
-        try:
-            match name.purpose:
-                case Purpose.REPLICA:
-                    if self._id(name) in self._forgotten:
-                        raise FlowFailed(f"worker {cell.worker}", "the transfer was given up")
-                    self._take_copy(cell, arrival)
-                case Purpose.HAND_OVER:
-                    self._take_keys(cell, arrival)
-                case Purpose.HELD:
-                    self._returned.setdefault(self._id(name), []).extend(arrival.parts)
-                case Purpose.BACKLOG:
-                    for owner, batch in arrival.parts:
-                        self._queues.put(cell.index, name.port, owner, batch, may_wait=False)
-                case Purpose.SCATTERED:
-                    for _, batch in arrival.parts:
-                        cell.own.merge_state([batch])
-        except Exception as error:
-            arrival.settle(error)
-        else:
-            arrival.settle(None)
-
-    def _take_copy(self, cell: Cell, arrival: Arrival) -> None:
-        """Take copied state in, unless it is here: rows would match twice."""
-        extent = arrival.extent
-        assert extent is not None
-        held = cell.copies.get(extent.owner, frozenset())
-        if held is None or (extent.keys is not None and extent.keys <= held):
-            return
-        if not held <= extent.without:
-            raise FlowFailed(f"worker {cell.worker}", "it has some of this state already")
-        logic = cell.logic(extent.owner)
-        for _, batch in arrival.parts:
-            logic.merge_state([batch])
-        cell.copies[extent.owner] = None if extent.keys is None else held | extent.keys
-
-    def _take_keys(self, cell: Cell, arrival: Arrival) -> None:
-        """The keys are this worker's now: rows that came back with them go first, then those that waited here."""
-        if arrival.extent is not None:
-            self._take_copy(cell, arrival)
-        else:
-            for owner, batch in arrival.parts:
-                cell.logic(owner).merge_state([batch])
-        for owner, batch in self._returned.pop(self._id(arrival.name), []):
-            self._queues.put(cell.index, arrival.name.port, owner, batch, may_wait=False)
-        self._queues.release(cell.index, arrival.name.transfer)
+        one_done(None)
 
     # Bits
 
@@ -463,11 +370,11 @@ class HostTransfers:
         purpose: Purpose,
         order: Order,
         worker: int,
-        parts: list[Part],
+        parcel: Parcel,
         then: Then,
         extent: Extent | None = None,
     ) -> None:
-        """Parts to a worker, be it here or on another host."""
+        """Parts to a worker, be it here or on another host. ``then`` may be called by any thread."""
         name = replace(
             self._stream,
             operator=order["operator"],
@@ -478,32 +385,55 @@ class HostTransfers:
         )
         host = self._host_of[worker]
         if host != self._host:
-            self._peers.send(host, name, parts, then, extent.pack() if extent is not None else None)
+            self._peers.send(host, name, replace(parcel, metadata=extent.pack() if extent else None), then)
             return
-        arrival = Arrival(name, extent, parts, then=then)
-        self._soon(lambda: self._arrivals.append(arrival))
+        self.intake.arrive(
+            Arrival(name, extent, list(parcel.parts), version=parcel.version, combined=parcel.combined, then=then)
+        )
+        self._soon(lambda: None)
+
+    def _send_surely(
+        self,
+        purpose: Purpose,
+        order: Order,
+        worker: int,
+        parcel: Parcel,
+        then: Then,
+        extent: Extent | None = None,
+    ) -> None:
+        """Send what has no other place to be; several times if need be. ``then`` is called in the working thread."""
+        tries = 0
+
+        def done(failure: Exception | None) -> None:
+            nonlocal tries
+            tries += 1
+            if failure is None or isinstance(failure, PeerLost) or tries == TRIES:
+                then(failure)
+            else:
+                self._send(purpose, order, worker, parcel, self._later(done), extent)
+
+        self._send(purpose, order, worker, parcel, self._later(done), extent)
+
+    def _later(self, then: Then) -> Then:
+        """The same, called in the working thread."""
+        return lambda failure: self._soon(lambda: then(failure))
 
     def _tell_done(self, order: Order, helper: int, size: int, seconds: float) -> None:
-        facts = {"operator": order["operator"], "port": order["port"], "transfer": order["transfer"]}
-        self._tell("state_done", helper=helper, bytes=size, seconds=seconds, **facts)
+        self._tell("state_done", helper=helper, bytes=size, seconds=seconds, **_names(order))
 
     def _tell_failed(self, order: Order, helper: int, error: Exception) -> None:
-        facts = {"operator": order["operator"], "port": order["port"], "transfer": order["transfer"]}
-        self._tell("state_failed", helper=helper, reason=_reason(error), **facts)
-
-    def _is_open(self, cell: Cell, port: int) -> bool:
-        """Has the worker heard of the end of the input before this one?"""
-        after = cell.operator.ports[port].after
-        return after is None or cell.ended[after]
+        self._tell("state_failed", helper=helper, reason=_reason(error), **_names(order))
 
     def _is_mutable(self, order: Order) -> bool:
         return bool(self._plan.operators[order["operator"]].ports[order["port"]].mutable)
 
-    @staticmethod
-    def _id(of: Order | StreamName) -> tuple[int, int, int]:
-        if isinstance(of, StreamName):
-            return of.operator, of.port, of.transfer
-        return of["operator"], of["port"], of["transfer"]
+
+def _id(order: Order) -> TransferId:
+    return order["operator"], order["port"], order["transfer"]
+
+
+def _names(order: Order) -> dict[str, int]:
+    return {"operator": order["operator"], "port": order["port"], "transfer": order["transfer"]}
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,28 @@
+"""CPU time of this process and all that descend from it: on a busy machine a better measure than the clock."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def tree_cpu_s() -> float:
+    """User and system time, also of descendants that are gone if their parents have waited for them."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (folder / "stat").read_text()
+        except OSError:
+            continue  # it is gone
+        fields = text.rpartition(")")[2].split()  # the name before may have blanks
+        pid = int(folder.name)
+        parents[pid] = int(fields[1])
+        ticks[pid] = sum(map(int, fields[11:15]))
+    mine = {os.getpid()}
+    grown = True
+    while grown:
+        found = {pid for pid, parent in parents.items() if parent in mine} - mine
+        mine |= found
+        grown = bool(found)
+    return sum(ticks.get(pid, 0) for pid in mine) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,200 @@
+"""What control takes and costs.
+
+Reaction: from the report that first shows a skew to the moment when all routers use a table that relieves the worker;
+for a join (state is copied first) and a median per key (it is not). Operators have an emulated cost.
+Metric collection: its part of the CPU time of a flow at full speed; hosts, sources and driver are threads of one
+process here, so that all of it is counted.
+A flow without skew: ``reshape`` beside ``none``, by the clock and by the CPU time of all processes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from _cpu import tree_cpu_s
+from _live import LiveRun, main, paced, run_flow, say, verdict
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import reshape
+from reshape.flow import Flow
+from reshape.operators.relay import RelaySpec
+from reshape.plan.mitigation import Mitigation
+from reshape.plan.nodes import RelayNode, SourceNode
+from reshape.plan.planner import Planner
+from reshape.runtime.loop import HostLoop
+from reshape.runtime.port_control import PortControl
+from reshape.runtime.reporter import Reporter
+from reshape.runtime.service import DriverService
+from reshape.runtime.source import SourceTask
+from reshape.sim.metrics import percentile
+
+REACTION_RUNS, QUICK_REACTION_RUNS = 12, 1
+PASSES, QUICK_PASSES = 9, 2  # pairs of runs that are compared by their medians
+
+
+# Reaction
+
+
+def reactions(run: LiveRun) -> list[float]:
+    """Seconds from report to use, for each mitigation that came to change the routing."""
+    found = []
+    for port in run.ports.values():
+        for decision in port.decisions:
+            if decision["what"] != "started":
+                continue
+            at = decision["seconds"]
+            reported = max(seconds for seconds in port.times if seconds <= at)
+            version = next(
+                (
+                    command["table"]["version"]
+                    for command in port.commands
+                    if command["command"] == "SetRouting"
+                    and command["seconds"] >= reported
+                    and decision["skewed"] in [owner for owner, _ in command["table"]["owners"]]
+                ),
+                None,
+            )
+            applied = [
+                event["seconds"]
+                for event in port.told
+                if event["what"] == "RoutingApplied" and version is not None and event["version"] >= version
+            ]
+            if applied:
+                found.append(min(applied) - reported)
+    return found
+
+
+def skewed_flows(spark: SparkSession) -> dict[str, Flow]:
+    rows, seconds = 6_000, 2.0
+    keys = spark.range(0, rows, 1, 2).selectExpr("CAST(sqrt(id * 2654435761 % 10000) AS INT) % 25 AS k", "id AS v")
+    source = paced(keys, rows / 2, seconds)
+    read = reshape.read(source, name="reaction", hosts=2, workers=8, cost_s_per_row=0.003)
+    build = spark.range(0, 2_500, 1, 1).selectExpr("CAST(id % 25 AS INT) AS k", "id AS w")
+    return {"join": read.join(build, "k"), "median": read.groupBy("k").agg(F.median("v"))}
+
+
+def measure_reaction(spark: SparkSession, quick: bool) -> dict[str, Any]:
+    times: dict[str, list[float]] = {"join": [], "median": []}
+    for _ in range(QUICK_REACTION_RUNS if quick else REACTION_RUNS):
+        for name, flow in skewed_flows(spark).items():
+            times[name] += reactions(run_flow(flow, "reshape"))
+    everything = [seconds for found in times.values() for seconds in found]
+    say(f"reaction, {len(everything)} mitigations, operators with an emulated cost")
+    verdicts = []
+    for percent, limit in ((50, 0.150), (99, 0.500)):
+        got = percentile(everything, percent) if everything else None
+        verdicts.append(verdict(f"reaction in seconds, p{percent}", got, limit, at_least=False))
+    return {"seconds": times, "verdicts": verdicts}
+
+
+# Metric collection
+
+
+@contextmanager
+def clocked() -> Iterator[dict[str, list[float]]]:
+    """CPU seconds of every piece of metric collection, in whichever thread it runs: counting, sending, booking."""
+    pieces: list[tuple[Any, str]] = [
+        (HostLoop, "progress"),
+        (HostLoop, "router_counts"),
+        (Reporter, "_tell_report"),
+        (SourceTask, "_report"),
+        (DriverService, "_tell"),
+        (PortControl, "tick"),
+    ]
+    before = [getattr(owner, name) for owner, name in pieces]
+    spent: dict[str, list[float]] = {f"{owner.__name__}.{name}": [] for owner, name in pieces}
+
+    def timed(function: Any) -> Any:
+        seconds = spent[function.__qualname__]
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            begun = time.thread_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                seconds.append(time.thread_time() - begun)
+
+        return wrapper
+
+    for (owner, name), function in zip(pieces, before, strict=True):
+        setattr(owner, name, timed(function))
+    try:
+        yield spent
+    finally:
+        for (owner, name), function in zip(pieces, before, strict=True):
+            setattr(owner, name, function)
+
+
+def measure_metrics(quick: bool) -> dict[str, Any]:
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # the body of threads is the tests'
+    from tests.flows.threads import Cut
+    from tests.flows.threads import run_flow as run_threads
+
+    rows = 500_000 if quick else 8_000_000
+    numbers = np.arange(rows)
+    table = pa.table({"k": pa.array(numbers * 7 % 1_000_003), "v": pa.array(numbers)})
+    node = RelayNode(SourceNode(0, table.schema), RelaySpec(table.schema, (0,)))
+    plan = Planner(lambda _: (Mitigation("none"), 0.0)).plan(node, "metrics", 2, 16)
+    runs = []
+    for _ in range(QUICK_PASSES if quick else PASSES):
+        with clocked() as spent:
+            cpu = time.process_time()
+            run_threads(plan, [table], Cut(0, 4, 20_000))
+            cpu_s = time.process_time() - cpu
+        pieces = {piece: {"cpu_s": sum(seconds), "calls": len(seconds)} for piece, seconds in spent.items()}
+        runs.append({"metrics_cpu_s": sum(map(sum, spent.values())), "cpu_s": cpu_s, "pieces": pieces})
+    say(f"metric collection, {rows:,} rows through 16 workers of 2 hosts, all in one process")
+    part = median(run["metrics_cpu_s"] / run["cpu_s"] for run in runs)
+    verdicts = [verdict("metric collection: part of all CPU time", part, 0.01, at_least=False)]
+    return {"rows": rows, "runs": runs, "verdicts": verdicts}
+
+
+# Without skew
+
+
+def measure_even(spark: SparkSession, quick: bool) -> dict[str, Any]:
+    rows = 200_000 if quick else 6_000_000
+    df = spark.range(0, rows, 1, 4).selectExpr("id * 7 % 1000003 AS k", "id AS v")
+    runs: dict[str, list[tuple[float, float]]] = {"none": [], "reshape": []}
+    for number in range(1 + (QUICK_PASSES if quick else PASSES)):
+        for strategy, kept in runs.items():
+            flow = reshape.read(df, name="even", hosts=2, workers=8, strategy=strategy)
+            wall, cpu = time.perf_counter(), tree_cpu_s()
+            flow.repartition("k").toDF(exchange=False).write.format("noop").mode("overwrite").save()
+            if number:  # the first is for JIT and Python workers
+                kept.append((time.perf_counter() - wall, tree_cpu_s() - cpu))
+    say(f"without skew, {rows:,} rows through 8 workers")
+    wall, cpu = (
+        median(run[which] for run in runs["reshape"]) / median(run[which] for run in runs["none"]) for which in (0, 1)
+    )
+    verdicts = [
+        verdict("without skew: reshape slower than none, wall time", wall - 1, 0.02, at_least=False),
+        verdict("without skew: reshape dearer than none, CPU time", cpu - 1, 0.02, at_least=False),
+    ]
+    return {"wall_and_cpu_s": runs, "verdicts": verdicts}
+
+
+def measure(spark: SparkSession, quick: bool, rounds: int) -> dict[str, Any]:
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")  # a paced source sends as little at once
+    for flow in skewed_flows(spark).values():
+        run_flow(flow, "reshape")  # JIT, Python workers
+    reaction = measure_reaction(spark, quick)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
+    return {
+        "reaction": reaction,
+        "metric collection": measure_metrics(quick),
+        "without skew": measure_even(spark, quick),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main("control", __doc__ or "", measure))

@@ -1,0 +1,140 @@
+"""A Spark session for a demonstration: it says nothing on the screen, and when it is over nothing of it is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reshape.errors import ReshapeError
+from reshape.runtime.machine import spark_local_directories
+from reshape.runtime.spark_trial import SHORT_LIVED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A JVM without jobs ends within a second; this bounds the wait for one on a busy machine.
+JVM_END_S = 30.0
+
+LOG = "spark.log"
+
+
+@contextlib.contextmanager
+def demo_directory() -> Iterator[Path]:
+    """Everything that Spark and the flows write goes here, and goes away with it."""
+    where = spark_local_directories()[0]
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="reshape-demo-", dir=where, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ReshapeError(
+            f"demo: no directory can be made in {where}: {error}. Set SPARK_LOCAL_DIRS to one that can be written to"
+        ) from error
+    with directory as made, _environment(SPARK_LOCAL_DIRS=made, TMPDIR=made):
+        yield Path(made)
+
+
+@contextlib.contextmanager
+def quiet_session(directory: Path, slots: int) -> Iterator[SparkSession]:
+    """A local session with so many slots, whatever the cores. Messages of Spark go to a file in the directory."""
+    from reshape.runtime.local import local_session
+
+    config = {
+        "spark.master": f"local[{slots}]",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Djava.io.tmpdir={directory}",
+    }
+    try:
+        with _stderr_to(directory / LOG):
+            spark = local_session("reshape demo", None, config)
+        yield spark
+    finally:
+        with _deaf_to_interrupts():
+            _end_jvm()
+
+
+def said_last(directory: Path, lines: int = 3) -> str:
+    """The last lines of Spark's messages, for an error to end with."""
+    try:
+        text = (directory / LOG).read_text(errors="replace")
+    except OSError:
+        return ""
+    return " | ".join(line.strip() for line in text.strip().splitlines()[-lines:])
+
+
+def _end_jvm() -> None:
+    """Stop Spark and wait until its JVM has ended. Left to itself it would end some time after this process."""
+    from pyspark import SparkContext
+
+    known: Any = SparkContext
+    if known._active_spark_context is not None:
+        # Whatever goes wrong here, the JVM ends below.
+        with contextlib.suppress(Exception):
+            known._active_spark_context.stop()
+    gateway = known._gateway
+    if gateway is None:
+        return
+    known._gateway = known._jvm = None
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    if process is None:
+        return
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # what the JVM waits for
+    try:
+        process.wait(JVM_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Processes started meanwhile write their errors to a file for good, this one only until the end of the block."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    try:
+        with path.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
+
+
+@contextlib.contextmanager
+def _environment(**wanted: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """A second Ctrl-C must not stop the tidying up that the first one asked for."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,52 @@
+"""Every benchmark of load transfer runs, and leaves its figures with the runs behind them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def quick(name: str, tmp_path: Path) -> dict[str, Any]:
+    out = tmp_path / "figures.json"
+    done = subprocess.run(
+        [sys.executable, FOLDER / f"{name}.py", "--quick", "--json", out], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    figures: dict[str, Any] = json.loads(out.read_text())
+    assert figures["benchmark"] == name
+    assert figures["quick"] is True
+    return figures
+
+
+def verdicts(part: dict[str, Any]) -> list[str]:
+    return [each["figure"] for each in part["verdicts"]]
+
+
+@pytest.mark.slow
+def test_holistic(tmp_path: Path) -> None:
+    figures = quick("holistic", tmp_path)
+    for part in ("median per key", "sort"):
+        assert len(figures[part]["verdicts"]) == 1
+        assert all(len(runs) == 1 and runs[0] > 0 for runs in figures[part]["total_s"].values())
+        rows = figures[part]["rows"]
+        assert sum(rows["none"]) == sum(rows["reshape"]) == 2_000
+        # The heaviest worker gives away a good part of its rows, whatever the machine is busy with.
+        assert max(rows["reshape"]) < max(rows["none"])
+
+
+@pytest.mark.slow
+def test_w1(tmp_path: Path) -> None:
+    figures = quick("w1", tmp_path)
+    assert set(figures["paced"]["simulator"]) == {"none", "reshape"}
+    assert len(figures["paced"]["verdicts"]) == 8
+    assert len(figures["unpaced"]["verdicts"]) == 2
+    for runs in figures["paced"]["runs"].values():
+        assert len(runs) == 1
+        assert {"total_s", "input_s", "ttr", "CA", "TX", "helpers"} <= set(runs[0])

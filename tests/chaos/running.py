@@ -1,0 +1,135 @@
+"""Runs plans by threads under chaos: sources that trickle, links that are slow, a control plane that ticks fast."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+
+from reshape.exchange.flight import Outlet
+from reshape.plan.mitigation import Mitigation
+from reshape.plan.physical import PhysicalPlan
+from reshape.runtime import control, execution, flushing, loop
+from reshape.runtime.execution import Execution
+from reshape.runtime.host import HostSettings
+
+from ..flows.threads import LIMIT_S, Cut, Partitions, ThreadedFlow, cut_up
+from .brain import Doings, chaos
+
+# The brain hears of everything about so often; a run of a few tenths of a second then has dozens of events.
+TICK_S = 0.01
+ROW_S = (0.0, 0.0002, 0.0005)
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """What a run has to put up with, in seconds: waits of sources between two batches, of links before a message, of
+    control messages before they are heard, and of workers for each row, so that rows wait."""
+
+    source_s: float = 0.03
+    link_s: float = 0.0
+    control_s: float = 0.0
+    row_s: float = 0.0
+
+    @classmethod
+    def of(cls, seed: int) -> Weather:
+        """A third of the runs have slow links and delayed control."""
+        rng = Random(f"weather {seed}")
+        if seed % 3:
+            return cls(rng.choice((0.01, 0.03, 0.05)), row_s=rng.choice(ROW_S))
+        return cls(0.03, rng.choice((0.002, 0.005, 0.01)), rng.choice((0.01, 0.03, 0.1)), rng.choice(ROW_S))
+
+
+class PacedFlow(ThreadedFlow):
+    """Sources wait a little between two batches, as over a slow link."""
+
+    def __init__(self, plan: PhysicalPlan, sources: Sequence[Partitions], seed: int, pace_s: float, **options: Any):
+        super().__init__(plan, sources, **options)
+        self._seed = seed
+        self._pace_s = pace_s
+
+    def _batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
+        rng = Random(f"{self._seed} {source} {partition}")
+        for batch in super()._batches(source, partition):
+            yield batch
+            self._cancelled.wait(rng.uniform(0, self._pace_s))
+
+
+@contextmanager
+def fast_control() -> Iterator[None]:
+    """Reports and ticks come ten times as often as they do by default."""
+    with (
+        patch.object(control, "TICK_S", TICK_S),
+        patch.object(loop, "REPORT_S", TICK_S),
+        patch.object(flushing, "FLUSH_S", TICK_S / 2),
+        patch.object(flushing, "TICKS_PER_REPORT", 2),
+        patch.object(execution, "GATHER_S", TICK_S),
+    ):
+        yield
+
+
+@contextmanager
+def slow_links(seed: int, most_s: float) -> Iterator[None]:
+    """Messages between hosts, and from sources to hosts, take up to so long, each its own time."""
+    if not most_s:
+        yield
+        return
+    send, rng = Outlet.send, Random(f"links {seed}")
+
+    def slow(self: Outlet, *arguments: Any) -> None:
+        time.sleep(rng.uniform(0, most_s))
+        send(self, *arguments)
+
+    with patch.object(Outlet, "send", slow):
+        yield
+
+
+def with_chaos(plan: PhysicalPlan, weather: Weather) -> PhysicalPlan:
+    """The same plan with a chaos brain at every input."""
+    mitigation = Mitigation("chaos", delay_s=weather.control_s)
+    changes = {"mitigation": mitigation, "cost_s_per_row": weather.row_s}
+    return replace(plan, operators=tuple(replace(operator, **changes) for operator in plan.operators))
+
+
+def run_chaos(
+    plan: PhysicalPlan,
+    tables: Sequence[pa.Table],
+    doings: Doings,
+    *,
+    cut: Cut | None = None,
+    weather: Weather | None = None,
+    settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
+    limit_s: float = LIMIT_S,
+) -> pa.Table:
+    """Run a plan under chaos; the rows of its result in the order of hosts."""
+    weather = weather or Weather.of(doings.seed)
+    with chaos(doings), fast_control(), slow_links(doings.seed, weather.link_s):
+        plan = with_chaos(plan, weather)
+        return run_paced(plan, tables, doings.seed, weather, cut=cut, settings=settings, limit_s=limit_s)
+
+
+def run_paced(
+    plan: PhysicalPlan,
+    tables: Sequence[pa.Table],
+    seed: int,
+    weather: Weather,
+    *,
+    cut: Cut | None = None,
+    settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
+    limit_s: float = LIMIT_S,
+    executions: list[Execution] | None = None,
+) -> pa.Table:
+    cut = cut or Cut(seed, 4, 150)
+    sources = [cut_up(table, np.random.default_rng([cut.seed, number]), cut) for number, table in enumerate(tables)]
+    seen = executions if executions is not None else []
+    flow = PacedFlow(plan, sources, seed, weather.source_s, on_execution=seen.append)
+    outputs = flow.run(settings, limit_s)
+    schema = next(operator.output for operator in plan.operators if operator.target is None)
+    return pa.Table.from_batches([batch for output in outputs for batch in output], schema)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+from reshape.observe.event_log import EventLog
+
+
+def test_each_event_is_a_line_as_soon_as_it_is_written(tmp_path: Path) -> None:
+    log = EventLog(str(tmp_path / "made" / "here"), "run-1")
+    log.write("decision", 1.23456, text="worker 0 is skewed\nand more", skewed=0)
+    assert log.path == tmp_path / "made" / "here" / "run-1.jsonl"
+    (line,) = log.path.read_text().splitlines()
+    assert json.loads(line) == {
+        "event": "decision",
+        "seconds": 1.2346,
+        "text": "worker 0 is skewed\nand more",
+        "skewed": 0,
+    }
+    log.close()
+
+
+def test_lines_of_several_threads_stay_whole_and_in_order(tmp_path: Path) -> None:
+    log = EventLog(str(tmp_path), "run")
+
+    def write(thread: int) -> None:
+        for number in range(200):
+            log.write("report", number, thread=thread, filling="x" * 500)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log.close()
+    events = [json.loads(line) for line in log.path.read_text().splitlines()]
+    assert len(events) == 800
+    for number in range(4):
+        assert [event["seconds"] for event in events if event["thread"] == number] == list(range(200))
+
+
+def test_a_late_writer_after_the_end_does_no_harm(tmp_path: Path) -> None:
+    log = EventLog(str(tmp_path), "run")
+    log.write("first", 0.0)
+    log.close()
+    log.close()
+    log.write("late", 1.0)
+    assert [json.loads(line)["event"] for line in log.path.read_text().splitlines()] == ["first"]
+
+
+def test_a_second_run_of_the_same_name_is_added(tmp_path: Path) -> None:
+    for number in range(2):
+        log = EventLog(str(tmp_path), "run")
+        log.write("report", number)
+        log.close()
+    assert [json.loads(line)["seconds"] for line in log.path.read_text().splitlines()] == [0, 1]
