@@ -275,8 +275,22 @@ class ChaosBrain:
     def _cancel(self) -> None:
         chains = [self._built_upon(move) for move in self._moves.values()]
         chains = [chain for chain in chains if not any(move.scopes & self._touched for move in chain)]
-        if chains:
-            self._undo(self._rng.choice(chains), "chaos")
+        if not chains:
+            return
+        chain = self._rng.choice(chains)
+        if len(chain) == 2 and self._is_reverse(*chain) and self._rng.random() < 0.5:
+            # Its keys are on their way back already, as when a brain gives up a late hand-over that it wanted back.
+            self._moves.pop(chain[0].id, None)
+            self._out.cancel(chain[0].id, "chaos")
+            self._note("cancel what returns", chain[0].source, (chain[0].target,))
+            return
+        self._undo(chain, "chaos")
+
+    def _is_reverse(self, first: Moving, second: Moving) -> bool:
+        """Does the second undo the first, with nothing open before them that could be cancelled later?"""
+        older = any(m.id < first.id and m.scopes & first.scopes for m in self._moves.values())
+        same = first.scopes == second.scopes and (first.source, first.target) == (second.target, second.source)
+        return same and not older
 
     def _built_upon(self, moving: Moving) -> list[Moving]:
         """A hand-over and all later ones that started from where it, or one of them, brought keys to."""

@@ -91,6 +91,7 @@ class Intake:
         self._taken: set[tuple[str, int]] = set()  # sender, number of the part
         self._recalled: set[tuple[str, int]] = set()
         self._returned: dict[TransferId, list[Arrival]] = {}
+        self._adopted: dict[TransferId, list[int]] = {}
         self._forgotten: set[TransferId] = set()
         self._drained: set[tuple[int, int]] = set()  # operator, port
 
@@ -115,6 +116,10 @@ class Intake:
 
     def is_forgotten(self, transfer: TransferId) -> bool:
         return transfer in self._forgotten
+
+    def adopt(self, transfer: TransferId, others: list[int]) -> None:
+        """When the keys of a transfer come, rows that wait for these others may go on too, and first."""
+        self._adopted[transfer] = others
 
     def drain(self, operator: int, port: int) -> None:
         """Nothing is processed at this input any more, so no copy of state is of use."""
@@ -200,9 +205,11 @@ class Intake:
             self._take_copy(cell, arrival)
         else:
             self._merge(cell, arrival.parts)
-        for returned in self._returned.pop((name.operator, name.port, name.transfer), []):
+        transfer = (name.operator, name.port, name.transfer)
+        for returned in self._returned.pop(transfer, []):
             self._put(cell, returned, version=returned.version)
-        self._queues.release(cell.index, name.port, name.transfer)
+        for waiting in [*self._adopted.pop(transfer, []), name.transfer]:
+            self._queues.release(cell.index, name.port, waiting)
 
     def _put(self, cell: Cell, arrival: Arrival, *, version: int) -> None:
         """Rows into the queue of a worker. With their version they wait behind older ones that still do."""

@@ -12,6 +12,8 @@ from reshape.plan.physical import PhysicalOperator
 
 # A batch is cut so that a step of one worker takes about so long: orders and other workers never wait for more.
 STEP_S = 0.02
+# With an emulated cost a worker only waits, and nobody waits for it: longer steps save the time of the host.
+EMULATED_STEP_S = 0.1
 ROWS_PER_STEP = 16_384
 LEAST_ROWS_PER_STEP = 16
 
@@ -82,8 +84,12 @@ class Cell:
         return after is None or self.ended[after]
 
     def rows_per_step(self) -> int:
-        cost = max(self.operator.cost_s_per_row, self.seconds_per_row)
-        return max(LEAST_ROWS_PER_STEP, min(ROWS_PER_STEP, int(STEP_S / cost))) if cost > 0 else ROWS_PER_STEP
+        rows = float(ROWS_PER_STEP)
+        if self.seconds_per_row > 0:
+            rows = min(rows, STEP_S / self.seconds_per_row)
+        if self.operator.cost_s_per_row > 0:
+            rows = min(rows, EMULATED_STEP_S / self.operator.cost_s_per_row)
+        return max(LEAST_ROWS_PER_STEP, int(rows))
 
     def count(self, port: int, owner: int, rows: int, seconds: float) -> None:
         """Book rows that were processed. The speed follows the newest steps."""

@@ -160,15 +160,16 @@ class HostLoop:
                 router.flush()
 
     def _idle(self) -> None:
-        if self._worked and any(self._is_through(operator) for operator, _ in self._ending):
+        if self._worked and any(self._is_through(*port) for port in self._ending):
             self._report(at_once=True)
         now = time.monotonic()
         # Free workers wait for rows, which wake the loop; the others for the end of their emulated cost.
         waits = [cell.free_at - now for cell in self.cells if not cell.done and cell.free_at > now]
         self._queues.wait_for_rows(min([IDLE_S, *waits]))
 
-    def _is_through(self, operator: int) -> bool:
-        return not any(self._queues.waiting(cell.index) for cell in self.cells if cell.operator.id == operator)
+    def _is_through(self, operator: int, port: int) -> bool:
+        """Has everything that came here for an input been taken?"""
+        return not any(self._queues.waiting(cell.index)[port] for cell in self.cells if cell.operator.id == operator)
 
     def _take_orders(self) -> None:
         while self._orders:

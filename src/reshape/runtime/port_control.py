@@ -49,7 +49,8 @@ class Post(Protocol):
 class _HandOver:
     """Keys on their way from one worker to another. ``after`` are transfers that brought them to the source.
 
-    ``returns`` are cancelled ones whose rows, held back at what is the source now, it takes along.
+    ``returns`` are cancelled ones whose rows, held back at what is the source now, it takes along. If it is cancelled
+    itself, those rows wait where its keys return to: whoever brings them ``adopts`` the rows.
     """
 
     id: int
@@ -61,6 +62,7 @@ class _HandOver:
     fence_version: int  # the state leaves when no router can send rows of an earlier version any more
     after: set[int] = field(default_factory=set)
     returns: set[int] = field(default_factory=set)
+    adopts: set[int] = field(default_factory=set)
     held: bool = False
     asked: bool = False  # the source was told to give
     cancelled: bool = False  # or failed: the state stays at the source
@@ -72,9 +74,14 @@ class _HandOver:
         return mixed or not (self.keys.isdisjoint(other.keys) and self.buckets.isdisjoint(other.buckets))
 
     def undoes(self, other: _HandOver) -> bool:
-        """Does it bring all keys of another one back to where they were?"""
+        """Does it bring all keys of another one back to where they were?
+
+        One that undoes a third one, which was cancelled, comes too early for that.
+        """
+        if self.id < 0 or self.cancelled:
+            return other.id in self.returns
         there = self.target == other.source and self.keys >= other.keys and self.buckets >= other.buckets
-        return there and other.id in self.after and not self.cancelled
+        return there and other.id in self.after
 
 
 class PortControl:
@@ -330,6 +337,7 @@ class PortControl:
             keys=sorted(over.keys),
             buckets=sorted(over.buckets),
             version=over.hold_version,
+            adopts=sorted(over.adopts),
         )
 
     def holding(self, transfer: int) -> None:
@@ -381,6 +389,7 @@ class PortControl:
                 over.buckets,
                 latest + 1 if version is None else version,
                 latest if version is None else version,
+                adopts=set(over.returns),
             )
             self._start_hand_over(back)
             back.after.add(over.id)

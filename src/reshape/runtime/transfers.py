@@ -176,6 +176,7 @@ class HostTransfers:
             return keys.holds(hash_rows([batch.column(column) for column in chosen]))
 
         self._queues.hold(cell.index, order["port"], order["transfer"], order["version"], among)
+        self.intake.adopt(_id(order), order["adopts"])
         self._tell("holding", operator=order["operator"], port=order["port"], transfer=order["transfer"])
 
     def _keys(self, order: Order) -> KeySet:
