@@ -63,8 +63,9 @@ def run(node: Node, sources: list[Partitions], seed: int) -> None:
 
 def check_order(rows: list[Row], sent: Partitions) -> None:
     """All rows, and those of a key from a router in their order."""
-    wanted = sorted(row for batches in sent for batch in batches for row in zip(*batch.to_pydict().values(), strict=True))
-    assert sorted(rows) == wanted
+    batches = [batch for partition in sent for batch in partition]
+    wanted = [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
+    assert sorted(rows) == sorted(wanted)
     last: dict[tuple[int, int], int] = {}
     for key, router, place in rows:
         before = last.get((key, router), -1)

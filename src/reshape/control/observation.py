@@ -24,6 +24,8 @@ BUSY_ETA = 800.0
 BUSY_TAU = 200.0
 # Key counts are halved so often (in reports), for a key that was heavy long ago must not be moved today.
 FADE_EVERY = 16
+# Of the highest speed seen so much is kept from report to report: a worker that has become slow is known in seconds.
+SPEED_KEPT = 0.97
 
 
 class Observation:
@@ -85,8 +87,9 @@ class Observation:
                 ),
                 default=0,
             )
-            if fastest > 0:
-                self.speed = fastest / self.period
+            # A worker that ran out of rows in between looks slow; what one has shown to be able to do is forgotten
+            # slowly, or eta would shrink with the input and the last few rows count as a burden.
+            self.speed = max(fastest / self.period, SPEED_KEPT * self.speed)
         self.routed_total = routed
         self.estimator.observe(event.routed)
         self._count_scopes(event)

@@ -101,15 +101,16 @@ class PhysicalPlan:
 
     def edge(self, operator: int, port: int) -> Edge:
         target = self.operators[operator]
-        strategy = STRATEGIES[target.mitigation.strategy]
+        # A strategy that was added in the driver is unknown to the tasks: they count everything for it.
+        strategy = STRATEGIES.get(target.mitigation.strategy)
         by_keys = choose_split(self, target, port).split is Split.BY_KEYS
         return Edge(
             operator,
             port,
             target.ports[port],
             self.host_of_workers(),
-            count_keys=strategy.keys or (by_keys and target.mitigation.strategy != "none"),
-            count_buckets=strategy.buckets,
+            count_keys=strategy is None or strategy.keys or (by_keys and target.mitigation.strategy != "none"),
+            count_buckets=strategy is None or strategy.buckets,
             buckets_per_worker=self.buckets_per_worker,
             combine=target.logic if target.combine else None,
         )

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Purpose, StreamName
@@ -16,7 +17,7 @@ from reshape.runtime.peers import NOT_TAKEN, Part
 # A receiving thread waits so long for the working thread to take state in. It is busy for milliseconds at a time, but a
 # user's function may be slow. The sender asks afterwards: what is late may still be taken.
 TAKE_IN_S = 120.0
-_EXTENT = b"reshape.extent"  # in the metadata of a stream's schema
+_LABEL = b"reshape.label"  # in the metadata of a stream's schema
 
 Then = Callable[[Exception | None], None]
 CellOf = Callable[[int, int], Cell]
@@ -34,22 +35,34 @@ class Extent:
     owner: int
     copied: Copied
 
-    def pack(self) -> dict[bytes, bytes]:
-        facts = {
-            "owner": self.owner,
-            "keys": sorted(self.copied.keys),
-            "buckets": sorted(self.copied.buckets),
-            "everything": self.copied.everything,
-        }
-        return {_EXTENT: json.dumps(facts).encode()}
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What is said about state beside its rows. ``adopts``: rows that wait for these hand-overs may go on with it."""
+
+    extent: Extent | None = None
+    adopts: tuple[int, ...] = ()
+
+    def pack(self) -> dict[bytes, bytes] | None:
+        if self == Label():
+            return None
+        facts: dict[str, Any] = {"adopts": self.adopts}
+        if self.extent is not None:
+            copied = self.extent.copied
+            facts |= {"owner": self.extent.owner, "everything": copied.everything}
+            facts |= {"keys": sorted(copied.keys), "buckets": sorted(copied.buckets)}
+        return {_LABEL: json.dumps(facts).encode()}
 
     @classmethod
-    def unpack(cls, metadata: dict[bytes, bytes] | None) -> Extent | None:
-        if not metadata or _EXTENT not in metadata:
-            return None
-        facts = json.loads(metadata[_EXTENT])
+    def unpack(cls, metadata: dict[bytes, bytes] | None) -> Label:
+        if not metadata or _LABEL not in metadata:
+            return cls()
+        facts = json.loads(metadata[_LABEL])
+        adopts = tuple(facts["adopts"])
+        if "owner" not in facts:
+            return cls(None, adopts)
         copied = Copied(frozenset(facts["keys"]), frozenset(facts["buckets"]), bool(facts["everything"]))
-        return cls(int(facts["owner"]), copied)
+        return cls(Extent(int(facts["owner"]), copied), adopts)
 
 
 @dataclass(slots=True)
@@ -57,7 +70,7 @@ class Arrival:
     """State, or rows, that have come for a worker. ``version`` and ``combined`` are those of rows."""
 
     name: StreamName
-    extent: Extent | None = None
+    label: Label = field(default_factory=Label)
     parts: list[Part] = field(default_factory=list)
     version: int = 0
     combined: bool = False
@@ -91,7 +104,6 @@ class Intake:
         self._taken: set[tuple[str, int]] = set()  # sender, number of the part
         self._recalled: set[tuple[str, int]] = set()
         self._returned: dict[TransferId, list[Arrival]] = {}
-        self._adopted: dict[TransferId, list[int]] = {}
         self._forgotten: set[TransferId] = set()
         self._drained: set[tuple[int, int]] = set()  # operator, port
 
@@ -116,10 +128,6 @@ class Intake:
 
     def is_forgotten(self, transfer: TransferId) -> bool:
         return transfer in self._forgotten
-
-    def adopt(self, transfer: TransferId, others: list[int]) -> None:
-        """When the keys of a transfer come, rows that wait for these others may go on too, and first."""
-        self._adopted[transfer] = others
 
     def drain(self, operator: int, port: int) -> None:
         """Nothing is processed at this input any more, so no copy of state is of use."""
@@ -186,7 +194,7 @@ class Intake:
 
     def _take_copy(self, cell: Cell, arrival: Arrival) -> None:
         """Only the owner copies its state, and sends to each worker what it has not got yet."""
-        extent = arrival.extent
+        extent = arrival.label.extent
         assert extent is not None
         held = cell.copies.get(extent.owner)
         try:
@@ -201,14 +209,14 @@ class Intake:
     def _take_keys(self, cell: Cell, arrival: Arrival) -> None:
         """The keys are this worker's now: rows that came back with them go first, then those that waited here."""
         name = arrival.name
-        if arrival.extent is not None:
+        if arrival.label.extent is not None:
             self._take_copy(cell, arrival)
         else:
             self._merge(cell, arrival.parts)
         transfer = (name.operator, name.port, name.transfer)
         for returned in self._returned.pop(transfer, []):
             self._put(cell, returned, version=returned.version)
-        for waiting in [*self._adopted.pop(transfer, []), name.transfer]:
+        for waiting in (*arrival.label.adopts, name.transfer):
             self._queues.release(cell.index, name.port, waiting)
 
     def _put(self, cell: Cell, arrival: Arrival, *, version: int) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Envelope, Purpose, StreamName, offsets
-from reshape.runtime.arrivals import Arrival, Extent
+from reshape.runtime.arrivals import Arrival, Label
 
 CellIndex = Callable[[int, int], int]
 
@@ -56,7 +56,7 @@ class TransferIn:
 
     def __init__(self, arrive: Callable[[Arrival], None], name: StreamName, schema: pa.Schema) -> None:
         self._arrive = arrive
-        self._arrival = Arrival(name, Extent.unpack(schema.metadata))
+        self._arrival = Arrival(name, Label.unpack(schema.metadata))
         assert name.purpose != Purpose.ROWS
 
     def accept(self, batch: pa.RecordBatch, envelope: Envelope) -> None:

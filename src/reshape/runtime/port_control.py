@@ -337,7 +337,6 @@ class PortControl:
             keys=sorted(over.keys),
             buckets=sorted(over.buckets),
             version=over.hold_version,
-            adopts=sorted(over.adopts),
         )
 
     def holding(self, transfer: int) -> None:
@@ -361,6 +360,7 @@ class PortControl:
                     keys=sorted(over.keys),
                     buckets=sorted(over.buckets),
                     returns=sorted(over.returns),
+                    adopts=sorted(over.adopts),
                 )
         self._check_drained()
 
@@ -389,11 +389,11 @@ class PortControl:
                 over.buckets,
                 latest + 1 if version is None else version,
                 latest if version is None else version,
-                adopts=set(over.returns),
             )
             self._start_hand_over(back)
             back.after.add(over.id)
-        back.returns.add(over.id)
+        back.returns |= {over.id, *over.adopts}
+        back.adopts |= over.returns
         if over.over:
             self._advance_hand_overs()
             return

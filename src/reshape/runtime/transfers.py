@@ -21,7 +21,7 @@ from reshape.exchange.queues import HostQueues, Item
 from reshape.exchange.wire import Purpose, StreamName
 from reshape.operators.base import AllBut, Either, KeySet
 from reshape.plan.physical import PhysicalPlan
-from reshape.runtime.arrivals import Arrival, CellOf, Extent, Intake, Then, Torn, TransferId
+from reshape.runtime.arrivals import Arrival, CellOf, Extent, Intake, Label, Then, Torn, TransferId
 from reshape.runtime.cells import Cell, Copied
 from reshape.runtime.errors import FlowFailed
 from reshape.runtime.link import Order
@@ -32,6 +32,8 @@ from reshape.runtime.tables import key_set
 BACKLOG_BYTES = 16 * 1024 * 1024
 # What has no other place to be is sent so often before the flow fails.
 TRIES = 5
+
+NO_LABEL = Label()
 
 Tell = Callable[..., None]
 Pair = tuple[int, int, int]  # operator, owner, the worker that has a copy of its state
@@ -141,7 +143,7 @@ class HostTransfers:
                 self._tell_failed(order, helper, failure)
 
         self._copying.add(pair)
-        self._send(Purpose.REPLICA, order, helper, Parcel(parts), self._later(then), Extent(cell.worker, wanted))
+        self._send(Purpose.REPLICA, order, helper, Parcel(parts), self._later(then), Label(Extent(cell.worker, wanted)))
 
     def _copies(self, cell: Cell, helper: int, wanted: Copied) -> list[Part]:
         """A copy of a worker's own state, but for what the helper has: state that is merged twice matches twice."""
@@ -176,7 +178,6 @@ class HostTransfers:
             return keys.holds(hash_rows([batch.column(column) for column in chosen]))
 
         self._queues.hold(cell.index, order["port"], order["transfer"], order["version"], among)
-        self.intake.adopt(_id(order), order["adopts"])
         self._tell("holding", operator=order["operator"], port=order["port"], transfer=order["transfer"])
 
     def _keys(self, order: Order) -> KeySet:
@@ -217,6 +218,7 @@ class HostTransfers:
         if extent is not None:
             self._copying.add(pair)
         rows = self._held_parcels(cell, order)
+        label = Label(extent, tuple(order["adopts"]))
 
         def then(failure: Exception | None) -> None:
             if extent is not None:
@@ -230,7 +232,7 @@ class HostTransfers:
                 self._send_surely(Purpose.HELD, order, order["target"], rows.popleft(), send_next)
                 return
             send = self._send_surely if giving.must_arrive else self._send
-            send(Purpose.HAND_OVER, order, order["target"], Parcel(parts), self._later(then), extent)
+            send(Purpose.HAND_OVER, order, order["target"], Parcel(parts), self._later(then), label)
 
         send_next(None)
 
@@ -373,7 +375,7 @@ class HostTransfers:
         worker: int,
         parcel: Parcel,
         then: Then,
-        extent: Extent | None = None,
+        label: Label = NO_LABEL,
     ) -> None:
         """Parts to a worker, be it here or on another host. ``then`` may be called by any thread."""
         name = replace(
@@ -386,10 +388,10 @@ class HostTransfers:
         )
         host = self._host_of[worker]
         if host != self._host:
-            self._peers.send(host, name, replace(parcel, metadata=extent.pack() if extent else None), then)
+            self._peers.send(host, name, replace(parcel, metadata=label.pack()), then)
             return
         self.intake.arrive(
-            Arrival(name, extent, list(parcel.parts), version=parcel.version, combined=parcel.combined, then=then)
+            Arrival(name, label, list(parcel.parts), version=parcel.version, combined=parcel.combined, then=then)
         )
         self._soon(lambda: None)
 
@@ -400,7 +402,7 @@ class HostTransfers:
         worker: int,
         parcel: Parcel,
         then: Then,
-        extent: Extent | None = None,
+        label: Label = NO_LABEL,
     ) -> None:
         """Send what has no other place to be; several times if need be. ``then`` is called in the working thread."""
         tries = 0
@@ -411,9 +413,9 @@ class HostTransfers:
             if failure is None or isinstance(failure, PeerLost) or tries == TRIES:
                 then(failure)
             else:
-                self._send(purpose, order, worker, parcel, self._later(done), extent)
+                self._send(purpose, order, worker, parcel, self._later(done), label)
 
-        self._send(purpose, order, worker, parcel, self._later(done), extent)
+        self._send(purpose, order, worker, parcel, self._later(done), label)
 
     def _later(self, then: Then) -> Then:
         """The same, called in the working thread."""
