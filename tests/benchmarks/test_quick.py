@@ -1,4 +1,4 @@
-"""Every benchmark of load transfer runs, and leaves its figures with the runs behind them."""
+"""A benchmark of load transfer runs, and leaves its figures with the runs behind them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,3 @@ def test_holistic(tmp_path: Path) -> None:
         assert sum(rows["none"]) == sum(rows["reshape"]) == 2_000
         # The heaviest worker gives away a good part of its rows, whatever the machine is busy with.
         assert max(rows["reshape"]) < max(rows["none"])
-
-
-@pytest.mark.slow
-def test_w1(tmp_path: Path) -> None:
-    figures = quick("w1", tmp_path)
-    assert set(figures["paced"]["simulator"]) == {"none", "reshape"}
-    assert len(figures["paced"]["verdicts"]) == 8
-    assert len(figures["unpaced"]["verdicts"]) == 2
-    for runs in figures["paced"]["runs"].values():
-        assert len(runs) == 1
-        assert {"total_s", "input_s", "ttr", "CA", "TX", "helpers"} <= set(runs[0])

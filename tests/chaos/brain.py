@@ -41,9 +41,10 @@ LAST_ACTIONS = 6
 
 @dataclass(slots=True)
 class Doings:
-    """What brains of one run did, and what became of it."""
+    """What brains did, and what became of it."""
 
     seed: int = 0
+    runs: int = 0
     eagerness: float = 0.6  # the chance to act at an event
     started: Counter[str] = field(default_factory=Counter)
     done: Counter[str] = field(default_factory=Counter)
@@ -52,6 +53,8 @@ class Doings:
     rows_moved: int = 0
 
     def add(self, other: Doings) -> None:
+        """One more run."""
+        self.runs += 1
         self.started += other.started
         self.done += other.done
         self.failed += other.failed

@@ -44,7 +44,7 @@ class Rig:
         if not plan.operators:  # a union of sources is left to Spark
             return flow.toDF().toArrow()
         # A flow may have Spark compute on a source; the threads take what comes of that.
-        sources = [self._rows(df) for df in flow._sources]
+        sources = [self.rows(df) for df in flow._sources]
         cut = Cut(self.case.seed, self.case.partitions, self.case.batch_rows)
         settings = HostSettings(self.case.queue_bytes, self.case.spill)
         return run_flow(plan, sources, cut, settings=settings, on_execution=on_execution)
@@ -57,7 +57,7 @@ class Rig:
         spread = {"hosts": case.hosts, "workers": case.workers}
         return reshape.read(df, name=f"seed-{case.seed}", queue_bytes=case.queue_bytes, spill=case.spill, **spread)
 
-    def _rows(self, df: Any) -> pa.Table:
+    def rows(self, df: Any) -> pa.Table:
         for frame, table in zip(self._frames, self.tables, strict=True):
             if frame is df:
                 return table

@@ -84,7 +84,11 @@ class ThreadedFlow(LaunchedFlow):
         self._outputs: list[list[pa.RecordBatch]] = [[] for _ in range(plan.hosts)]
         self._errors: list[BaseException] = []
 
-    def run(self, settings: HostSettings = HostSettings(), limit_s: float = LIMIT_S) -> list[list[pa.RecordBatch]]:
+    def run(
+        self,
+        settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
+        limit_s: float = LIMIT_S,
+    ) -> list[list[pa.RecordBatch]]:
         """The output of each host; raises what the flow failed with, and leaves nothing behind."""
         service = DriverService("127.0.0.1")
         self.location = service.register(self.name, self)
