@@ -35,7 +35,7 @@ from reshape.exchange.hashing import mini_partitions
 
 BUCKETS_PER_WORKER = 16
 # A port's brain stops after so many actions, and after a few more when the input has ended: a flow has to end.
-MOST_ACTIONS = 60
+MOST_ACTIONS = 30
 LAST_ACTIONS = 6
 
 

@@ -41,6 +41,7 @@ CHAINS = (
 )
 SHAPES = (*ALONE, *CHAINS)
 MOST_TRIES = 10_000
+LEAST_QUEUE_BYTES = 20_000
 
 
 class _WrongShape(Exception):
@@ -64,11 +65,11 @@ class _Generator(generate._Generator):
         return case
 
     def _size(self) -> int:
-        return self._rng.randint(10, 25) if self._build else self._rng.randint(600, 1_800)
+        return self._rng.randint(10, 25) if self._build else self._rng.randint(500, 1_300)
 
     def _add(self, rows: int, columns: tuple[Column, ...], values: int | None = None, like: int | None = None) -> Input:
         if self._inputs and like is None:  # the right side of a join
-            rows = self._rng.randint(600, 1_200) if self._build else max(rows, self._rng.choice((0, 10, 40)))
+            rows = self._rng.randint(500, 900) if self._build else max(rows, self._rng.choice((0, 10, 40)))
         made = super()._add(rows, columns, values or self._rng.choice((6, 14, 40, 300)), like)
         if made.hitter == 0.0 and self._rng.random() < 0.7:
             made = replace(made, hitter=self._rng.uniform(0.3, 0.7))
@@ -102,9 +103,11 @@ def chaos_case(seed: int) -> Case:
         return replace(
             case,
             hosts=hosts,
-            workers=rng.randint(max(3, hosts), 6),
-            partitions=rng.randint(3, 6),
-            batch_rows=rng.choice((60, 120, 250)),
+            workers=rng.randint(max(3, hosts), 5),
+            partitions=rng.randint(3, 5),
+            # What costs most are tiny batches, each of which is sent, kept on disk and joined by itself.
+            batch_rows=rng.choice((120, 250)),
+            queue_bytes=max(case.queue_bytes, LEAST_QUEUE_BYTES),
         )
     raise AssertionError(f"no flow like {shape!r} in {MOST_TRIES} tries")
 

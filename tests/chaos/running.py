@@ -24,7 +24,7 @@ from ..flows.threads import LIMIT_S, Cut, Partitions, ThreadedFlow, cut_up
 from .brain import Doings, chaos
 
 # The brain hears of everything about so often; a run of a few tenths of a second then has dozens of events.
-TICK_S = 0.01
+TICK_S = 0.02
 ROW_S = (0.0, 0.0002, 0.0005)
 
 

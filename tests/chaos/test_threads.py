@@ -23,7 +23,7 @@ from .running import run_chaos
 
 pytestmark = pytest.mark.slow
 
-RUNS_PER_FLOW = 6
+RUNS_PER_FLOW = 5
 FLOWS = range(len(SHAPES))
 
 total = Doings()

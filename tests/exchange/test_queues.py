@@ -3,7 +3,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -525,3 +525,172 @@ def test_spilled_rows_take_few_files(tmp_path: Path) -> None:
             assert rows_of(item).equals(numbers(got[worker]))
             got[worker] += 1
     assert got == put
+
+
+# Rows set aside for state, and rows taken from the tail
+
+
+def among(*wanted: int) -> Callable[[pa.RecordBatch, bool], np.ndarray]:
+    """Rows whose number has one of these last digits."""
+    return lambda batch, _: np.isin(np.array(batch.column(0)) % 10, wanted)
+
+
+def all_numbers(queues: HostQueues, worker: int = 0, port: int = 0) -> list[int]:
+    return [number for item in drained(queues, worker, port) for number in rows_of(item).column(0).to_pylist()]
+
+
+def test_rows_of_held_keys_wait_and_the_others_do_not() -> None:
+    queues = HostQueues([2, 1], 10**9, None)
+    queues.hold(0, 0, 7, 3, among(4, 5))
+    queues.put(0, 0, 0, numbers(0, 10), version=3)
+    queues.put(0, 0, 0, numbers(10, 10), version=2)  # sent before the keys moved
+    queues.put(0, 1, 0, numbers(20, 10), version=3)  # another port
+    queues.put(1, 0, 0, numbers(30, 10), version=3)  # another worker
+    assert queues.waiting(0) == [20, 10]
+    assert all_numbers(queues) == [0, 1, 2, 3, 6, 7, 8, 9, *range(10, 20)]
+    assert all_numbers(queues, 0, 1) == list(range(20, 30))
+    assert all_numbers(queues, 1) == list(range(30, 40))
+    assert queues.waiting(0) == [2, 0], "rows held back wait too"
+    queues.release(0, 0, 7)
+    queues.put(0, 0, 0, numbers(40, 10), version=4)
+    assert all_numbers(queues) == [4, 5, *range(40, 50)]
+    assert queues.memory == 0
+
+
+def test_rows_wait_in_the_newest_hold_that_they_are_not_too_old_for() -> None:
+    """Keys that left a worker and came back: rows of the first stay must not wait for the second one's state."""
+    queues = HostQueues([1], 10**9, None)
+    queues.hold(0, 0, 1, 10, among(5))
+    queues.hold(0, 0, 3, 30, among(5))
+    queues.put(0, 0, 0, numbers(100, 10), version=30)
+    queues.put(0, 0, 0, numbers(0, 10), version=10)
+    queues.put(0, 0, 0, numbers(10, 10), version=20)
+    queues.put(0, 0, 0, numbers(110, 10), version=40)
+    all_numbers(queues)
+    queues.release(0, 0, 1)
+    assert all_numbers(queues) == [5, 15]
+    queues.release(0, 0, 3)
+    assert all_numbers(queues) == [105, 115]
+
+
+def test_rows_that_are_released_wait_behind_those_of_an_older_hold() -> None:
+    queues = HostQueues([1], 10**9, None)
+    queues.hold(0, 0, 1, 10, among(5))
+    queues.put(0, 0, 0, numbers(0, 10), version=10)
+    queues.hold(0, 0, 3, 30, among(4, 5))
+    queues.put(0, 0, 0, numbers(100, 10), version=30)
+    all_numbers(queues)
+    queues.release(0, 0, 3)
+    queues.put(0, 0, 0, numbers(200, 10), version=30)
+    assert [number for number in all_numbers(queues) if number % 10 == 5] == []
+    queues.release(0, 0, 1)
+    assert all_numbers(queues) == [5, 105, 205]
+    assert queues.memory == 0
+
+
+def test_what_a_cancelled_hold_has_is_handed_out_in_order(tmp_path: Path) -> None:
+    with closing(SpillSpace([str(tmp_path)])) as space:
+        queues = HostQueues([1, 1], 20_000, space)
+        queues.hold(1, 0, 5, 2, among(*range(10)))
+        for start in range(0, 5_000, 50):
+            queues.put(1, 0, start % 3, numbers(start, 50), version=2, combined=start % 200 == 0)
+        assert files(tmp_path), "rows that wait for state go to disk like all others"
+        version, items = queues.take_held(1, 0, 5)
+        assert version == 2
+        assert [number for item in items for number in rows_of(item).column(0).to_pylist()] == list(range(5_000))
+        assert [item.owner for item in items] == [start % 3 for start in range(0, 5_000, 50)]
+        assert [item.combined for item in items] == [start % 200 == 0 for start in range(0, 5_000, 50)]
+        assert (queues.memory, queues.waiting(1)) == (0, [0])
+        assert queues.take_held(1, 0, 5) == (0, [])
+        queues.release(1, 0, 5)  # nothing to release is no error
+
+
+def test_rows_that_were_on_disk_are_released_in_order(tmp_path: Path) -> None:
+    with closing(SpillSpace([str(tmp_path)])) as space:
+        queues = HostQueues([1], 20_000, space)
+        queues.hold(0, 0, 1, 1, among(3))
+        queues.hold(0, 0, 2, 2, among(3, 4))
+        for start in range(0, 4_000, 100):
+            queues.put(0, 0, 0, numbers(start), version=2)
+        before = all_numbers(queues)
+        queues.release(0, 0, 2)
+        assert all_numbers(queues) == [number for number in range(4_000) if number % 10 == 4]
+        queues.release(0, 0, 1)
+        assert all_numbers(queues) == [number for number in range(4_000) if number % 10 == 3]
+        assert before == [number for number in range(4_000) if number % 10 not in (3, 4)]
+        assert queues.memory == 0
+    assert not files(tmp_path)
+
+
+def test_a_mark_is_passed_when_all_before_it_is_taken() -> None:
+    queues = HostQueues([2], 10**9, None)
+    queues.put(0, 0, 0, numbers(0))
+    queues.put(0, 0, 0, numbers(100))
+    mark = queues.last_serial(0)
+    queues.put(0, 0, 0, numbers(200))
+    queues.put(0, 1, 0, numbers(300))
+    assert not queues.passed(0, 0, mark)
+    assert queues.passed(0, 1, mark), "of this port nothing was there before the mark"
+    taken(queues)
+    item = queues.take(0, 0)
+    assert item is not None
+    queues.put_back(0, item, rows_of(item).slice(50))
+    assert not queues.passed(0, 0, mark), "half of the last item is still there"
+    taken(queues)
+    assert queues.passed(0, 0, mark)
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_the_tail_gives_the_newest_rows_of_an_owner(tmp_path: Path, spill: bool) -> None:
+    with closing(SpillSpace([str(tmp_path)])) as space:
+        queues = HostQueues([1], 8_000 if spill else 10**9, space if spill else None)
+        for start in range(0, 2_000, 100):
+            queues.put(0, 0, start // 100 % 2, numbers(start))
+        assert bool(files(tmp_path)) is spill
+        of_one = [number for number in range(2_000) if number // 100 % 2 == 1]
+        moved = queues.take_tail(0, 0, 1, 330)
+        assert {item.owner for item in moved} == {1}
+        assert [n for item in moved for n in queues.load(item).column(0).to_pylist()] == of_one[-330:]
+        assert queues.waiting(0) == [2_000 - 330]
+        rest = [number for number in range(2_000) if number not in set(of_one[-330:])]
+        assert all_numbers(queues) == rest
+        assert (queues.memory, queues.waiting(0)) == (0, [0])
+
+
+def test_the_tail_gives_what_there_is_and_no_more() -> None:
+    queues = HostQueues([2], 10**9, None)
+    queues.put(0, 0, 3, numbers(0, 10))
+    queues.put(0, 1, 3, numbers(10, 10))
+    assert queues.take_tail(0, 0, 2, 100) == []
+    assert sum(item.rows for item in queues.take_tail(0, 0, 3, 100)) == 10
+    assert queues.take_tail(0, 0, 3, 100) == []
+    assert queues.waiting(0) == [0, 10]
+    assert all_numbers(queues, 0, 1) == list(range(10, 20))
+
+
+def test_a_taken_tail_makes_room_for_senders() -> None:
+    queues = HostQueues([1], 3 * size(numbers(0)), None)
+    for start in range(3):
+        queues.put(0, 0, 0, numbers(start))
+    with in_background(lambda: queues.put(0, 0, 0, numbers(9))):
+        until_waiting(queues)
+        assert len(queues.take_tail(0, 0, 0, 100)) == 1
+    assert queues.waiting(0) == [300]
+
+
+def test_rows_are_loaded_while_others_go_into_the_same_file(tmp_path: Path) -> None:
+    """A tail on disk is read by the host's thread while a sender's rows are being spilled."""
+    with closing(SpillSpace([str(tmp_path)])) as space:
+        queues = HostQueues([1], 4_000, space)
+        seen: list[int] = []
+
+        def send() -> None:
+            for start in range(0, 20_000, 20):
+                queues.put(0, 0, 0, numbers(start, 20))
+
+        with in_background(send) as sender:
+            while sender.is_alive():
+                for item in queues.take_tail(0, 0, 0, 500):
+                    seen += queues.load(item).column(0).to_pylist()
+        seen += all_numbers(queues)
+        assert sorted(seen) == list(range(20_000))

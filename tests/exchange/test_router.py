@@ -20,6 +20,7 @@ from reshape.exchange.router import (
     Router,
     Workers,
     deal,
+    two_choices,
 )
 from reshape.exchange.wire import MOST_WORKERS, Envelope, Kind, Slice, offsets
 
@@ -453,3 +454,73 @@ def test_most_workers() -> None:
     )
     with pytest.raises(ExchangeError, match="65,536 workers are more than the 65,535"):
         router_to(Hosts([0] * (MOST_WORKERS + 1)))
+
+
+def choices_of(hashes: Hashes, workers: int) -> tuple[Workers, Workers]:
+    """The two workers that each key may go to: a worker without any load, seen twice."""
+    owner = owners(hashes, workers)
+    busy = np.zeros(workers, dtype=np.int64)
+    others = owner.copy()
+    for place in range(len(hashes)):
+        busy[:] = 0
+        busy[owner[place]] = 10**6
+        others[place] = two_choices(owner[place : place + 1], hashes[place : place + 1], busy)[0]
+    return owner, others
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8, 300])
+def test_a_key_has_two_workers_at_the_most(workers: int) -> None:
+    rng = np.random.default_rng(workers)
+    keys = rng.integers(0, 2**64, 50, dtype=np.uint64)
+    owner, other = choices_of(keys, workers)
+    assert (owner != other).all()
+    allowed = {int(key): {int(a), int(b)} for key, a, b in zip(keys, owner, other, strict=True)}
+    sent = np.zeros(workers, dtype=np.int64)
+    for _ in range(20):
+        rows = rng.choice(keys, 500)
+        chosen = two_choices(owners(rows, workers), rows, sent)
+        assert all(int(worker) in allowed[int(key)] for key, worker in zip(rows, chosen, strict=True))
+        sent += np.bincount(chosen, minlength=workers)
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 1_000])
+def test_two_choices_bring_a_pair_level(batch_rows: int) -> None:
+    """One heavy key: its two workers have the same load at the end, whichever had more at first."""
+    key = np.array([2**40 * 3 + 5], dtype=np.uint64)
+    (first,), (second,) = choices_of(key, 6)
+    sent = np.zeros(6, dtype=np.int64)
+    sent[first] = 400
+    rows = 0
+    while rows < 3_000:
+        hashes = np.repeat(key, batch_rows)
+        chosen = two_choices(owners(hashes, 6), hashes, sent)
+        sent += np.bincount(chosen, minlength=6)
+        rows += batch_rows
+    assert sent.sum() == 400 + rows
+    assert abs(int(sent[first]) - int(sent[second])) <= 1
+    assert sent[first] + sent[second] == sent.sum()
+
+
+def test_two_choices_interleave_within_a_batch() -> None:
+    key = np.array([2**40 * 3 + 5], dtype=np.uint64)
+    hashes = np.repeat(key, 1_000)
+    chosen = two_choices(owners(hashes, 6), hashes, np.zeros(6, dtype=np.int64))
+    assert (chosen[::2] != chosen[1::2]).all()
+
+
+def test_one_worker_has_no_choice() -> None:
+    hashes = np.arange(10, dtype=np.uint64)
+    assert two_choices(owners(hashes, 1), hashes, np.zeros(1, dtype=np.int64)).tolist() == [0] * 10
+
+
+def test_a_router_with_two_choices_levels_by_its_own_counts() -> None:
+    hosts = Hosts(spread(4, 2))
+    router = router_to(hosts, table=RoutingTable(1, two_choices=True))
+    for first in range(0, 4_000, 100):
+        router.route(keyed([7] * 100, first))
+    router.flush()
+    loads = sorted(router.sent.tolist())
+    assert loads == [0, 0, 2_000, 2_000]
+    assert sum(router.routed.tolist()) == 4_000
+    assert max(router.routed.tolist()) == 4_000, "rows are counted for their owner before redirection"
+    assert sorted(row["n"] for rows in hosts.rows().values() for _, row in rows) == list(range(4_000))

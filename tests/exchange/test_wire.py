@@ -1,12 +1,13 @@
 import json
 import pickle
+import re
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reshape.exchange.errors import WireError
-from reshape.exchange.wire import MOST_WORKERS, Envelope, Kind, Slice, StreamName, offsets
+from reshape.exchange.wire import MOST_WORKERS, Envelope, Kind, Purpose, Slice, StreamName, offsets
 
 workers = st.integers(0, MOST_WORKERS)
 slices = st.builds(Slice, workers, workers, st.integers(0, 2**32 - 1))
@@ -21,7 +22,8 @@ envelopes = st.builds(
 # JSON cannot carry lone surrogates through UTF-8, and nobody names a router so.
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 numbers = st.integers(-(2**63), 2**63)
-names = st.builds(StreamName, texts, numbers, texts, numbers, numbers)
+purposes = st.sampled_from(Purpose)
+names = st.builds(StreamName, texts, numbers, texts, numbers, numbers, purposes, numbers, numbers, numbers)
 NAME = StreamName("run", 1, "source-0-3", 2, 1)
 
 
@@ -101,6 +103,9 @@ def test_truncated_stream_name_is_refused(size: int) -> None:
 @example(b'{"run":null,"attempt":1,"router":"a","operator":0,"port":0}')
 @example(b'{"run":"r","attempt":1,"router":"a","operator":0,"port":true}')
 @example(b'{"run":"r","attempt":1,"router":"a","operator":0}')
+@example(b'{"run":"r","attempt":1,"router":"a","operator":0,"port":0,"transfer":"1"}')
+@example(b'{"run":"r","attempt":1,"router":"a","operator":0,"port":0,"worker":null}')
+@example(b'{"run":"r","attempt":1,"router":"a","operator":0,"port":0,"part":1.0}')
 @example(b'{"run":"r","attempt":1,"router":"a","operator":0,"port":0,"more":0}')
 @example(b'{"run":"r","attempt":' + b"1" * 5_000 + b',"router":"a","operator":0,"port":0}')
 def test_any_other_bytes_are_no_stream_name(data: bytes) -> None:
@@ -108,6 +113,19 @@ def test_any_other_bytes_are_no_stream_name(data: bytes) -> None:
         StreamName.unpack(data)
     assert len(str(caught.value)) < 1_000
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize("purpose", ["gifts", 3, [], None])
+def test_streams_for_unknown_purposes_are_refused(purpose: object) -> None:
+    packed = NAME.pack().replace(b'"rows"', json.dumps(purpose).encode())
+    with pytest.raises(WireError, match=re.escape(f"a stream for {purpose!r} is not known here")):
+        StreamName.unpack(packed)
+
+
+def test_a_stream_without_more_is_for_rows() -> None:
+    name = StreamName.unpack(b'{"run":"run","attempt":1,"router":"source-0-3","operator":2,"port":1}')
+    assert name == NAME
+    assert (name.purpose, name.transfer, name.worker, name.part) == (Purpose.ROWS, 0, -1, 0)
 
 
 def test_missing_stream_name_is_refused() -> None:

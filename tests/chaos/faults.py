@@ -1,0 +1,126 @@
+"""Faults in transfers: each step of a migration can be made to fail, as a lost connection or a full memory would.
+
+A message of a host to the driver cannot be lost alone, for the host fails when it cannot tell it; it can be late.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from reshape.exchange.flight import Outlet
+from reshape.exchange.wire import Envelope, Kind, Slice, StreamName
+from reshape.runtime.arrivals import Arrival, Intake
+from reshape.runtime.link import ControlLink
+from reshape.runtime.peers import Parcel, Peers
+from reshape.runtime.transfers import HostTransfers
+
+# What has no other place to be is tried five times, so after a fault the same thing succeeds for so many times. One try
+# exports the parts of several owners.
+PAUSE = 2
+EXPORTS = 8
+ANSWERS = ("holding", "state_done", "state_failed", "withdrawn", "backlog_moved", "backlog_failed", "fenced", "applied")
+
+
+class Injected(Exception):
+    """A fault of a test."""
+
+
+class Faults:
+    """Makes a step fail now and then, never for ever. ``hits`` counts how often each kind of thing met the fault."""
+
+    def __init__(self, seed: int, rate: float) -> None:
+        self._rng = Random(f"faults {seed}")
+        self._rate = rate
+        self._pauses: Counter[Any] = Counter()
+        self._lock = threading.Lock()
+        self.hits: Counter[str] = Counter()
+
+    def strikes(self, what: str, thing: Any, pause: int = PAUSE) -> bool:
+        with self._lock:
+            if self._pauses[thing] > 0 or self._rng.random() >= self._rate:
+                self._pauses[thing] -= 1
+                return False
+            self._pauses[thing] = pause
+            self.hits[what] += 1
+            return True
+
+
+def _in_export(faults: Faults) -> Any:
+    export = HostTransfers._export
+
+    def failing(self: HostTransfers, cell: Any, *arguments: Any, **options: Any) -> Any:
+        if faults.strikes("hand over" if options["remove"] else "replica", (cell.operator.id, cell.worker), EXPORTS):
+            raise Injected("no memory to export")
+        return export(self, cell, *arguments, **options)
+
+    return patch.object(HostTransfers, "_export", failing)
+
+
+def _in_sending(how: str) -> Callable[[Faults], Any]:
+    def make(faults: Faults) -> Any:
+        send = Peers._send
+
+        def failing(self: Peers, host: int, name: StreamName, parcel: Parcel) -> None:
+            if not faults.strikes(name.purpose, (name.router, name.operator, name.port, name.purpose, name.transfer)):
+                send(self, host, name, parcel)
+                return
+            if how == "middle" and parcel.parts:
+                owner, batch = parcel.parts[0]
+                outlet = Outlet(self._client(host), name, batch.schema.with_metadata(parcel.metadata))
+                slices = (Slice(name.worker, owner, batch.num_rows),)
+                outlet.send(batch.replace_schema_metadata(parcel.metadata), Envelope(Kind.ROWS, 0, 0, slices))
+            elif how == "after":
+                send(self, host, name, parcel)
+            raise Injected(f"the connection broke {how}")
+
+        return patch.object(Peers, "_send", failing)
+
+    return make
+
+
+def _at_the_target(faults: Faults) -> Any:
+    take = Intake._take
+
+    def failing(self: Intake, cell: Any, arrival: Arrival) -> None:
+        name = arrival.name
+        if faults.strikes(name.purpose, (name.router, name.operator, name.port, name.purpose, name.transfer)):
+            raise Injected("no memory to take it in")
+        take(self, cell, arrival)
+
+    return patch.object(Intake, "_take", failing)
+
+
+def _in_answers(faults: Faults) -> Any:
+    tell = ControlLink.tell
+
+    def late(self: ControlLink, kind: str, *arguments: Any, **facts: Any) -> Any:
+        if kind in ANSWERS and faults.strikes(kind, kind):
+            time.sleep(0.05)
+        return tell(self, kind, *arguments, **facts)
+
+    return patch.object(ControlLink, "tell", late)
+
+
+STEPS: dict[str, Callable[[Faults], Any]] = {
+    "export": _in_export,
+    "before sending": _in_sending("before"),
+    "while sending": _in_sending("middle"),
+    "after sending": _in_sending("after"),
+    "at the target": _at_the_target,
+    "late answers": _in_answers,
+}
+
+
+@contextmanager
+def faults_in(step: str, seed: int, rate: float = 0.4) -> Iterator[Faults]:
+    faults = Faults(seed, rate)
+    with ExitStack() as stack:
+        stack.enter_context(STEPS[step](faults))
+        yield faults
