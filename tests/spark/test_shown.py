@@ -118,7 +118,7 @@ def test_the_story_and_the_log_tell_the_same(runs: dict[str, tuple[list[Shown], 
     decisions = [event for event in events if event["event"] == "decision"]
     assert "is skewed" in story[0]
     assert sorted(line.split(": ", 1)[1] for line in story) == sorted(event["text"] for event in decisions)
-    assert any(event.get("command") == "SetRouting" for event in events)
+    assert any(event["event"] == "command" for event in events)
     kinds = {event["event"] for event in events}
     assert {"report", "command", "decision"} <= kinds
     (plain,) = runs["none"][2].glob("*.jsonl")
