@@ -118,7 +118,7 @@ class StreamName:
         numbers = (name.attempt, name.operator, name.port, name.transfer, name.worker, name.part)
         if not (all(type(text) is str for text in texts) and all(type(number) is int for number in numbers)):
             raise WireError(f"not the name of a stream: {(data or b'')[:200]!r}")
-        if not isinstance(name.purpose, str) or name.purpose not in set(Purpose):
+        if name.purpose not in list(Purpose):
             raise WireError(f"a stream for {name.purpose!r} is not known here")
         return name
 
