@@ -116,10 +116,10 @@ def main() -> None:
     if file_limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
     flow = FlowAddress(name, location, Access(secret))
-    host = Host(relay(float(cost)), 0, flow, HostSettings(**options), "127.0.0.1", 0)
+    host = Host(relay(float(cost)), 0, flow, HostSettings(**options), "127.0.0.1")
     rows, error, before = 0, "", resident("VmRSS")
     try:
-        for batch in host.results(lambda text: [text]):
+        for batch in host.results():
             rows += batch.num_rows
     except Exception as failure:
         error = str(failure)

@@ -1,6 +1,6 @@
 """A body without Spark jobs: real hosts, sources, exchange and driver's service, as threads of this process.
 
-What Spark does for a flow is done here by threads: barrier tasks that meet by allGather, source tasks in waves, and a
+What Spark does for a flow is done here by threads: barrier tasks, source tasks in waves, and a
 job that fails as a whole. Everything else is the code that runs on Spark.
 """
 
@@ -45,27 +45,6 @@ class Cut:
     batch_rows: int = 500
 
 
-class AllGather:
-    """allGather of a barrier stage, among threads. A host that fails breaks it for all, as a failed task does."""
-
-    def __init__(self, hosts: int) -> None:
-        self._barrier = threading.Barrier(hosts, timeout=LIMIT_S)
-        self._said = [""] * hosts
-
-    def of(self, host: int) -> Callable[[str], list[str]]:
-        def gather(text: str) -> list[str]:
-            self._said[host] = text
-            self._barrier.wait()
-            said = list(self._said)
-            self._barrier.wait()  # nobody speaks again before all have listened
-            return said
-
-        return gather
-
-    def abort(self) -> None:
-        self._barrier.abort()
-
-
 class SourcesCancelled(Exception):
     """The flow has ended while this source had rows left."""
 
@@ -80,7 +59,6 @@ class ThreadedFlow(LaunchedFlow):
         self._partitions = sources
         self._on_execution = on_execution
         self._cancelled = threading.Event()
-        self._gather = AllGather(plan.hosts)
         self._outputs: list[list[pa.RecordBatch]] = [[] for _ in range(plan.hosts)]
         self._errors: list[BaseException] = []
 
@@ -104,7 +82,6 @@ class ThreadedFlow(LaunchedFlow):
                 stuck = _stacks()
                 late_hosts = f"{', '.join(late)} did not end within {limit_s:.1f} s"
                 self.fail("the threads", late_hosts)
-                self._gather.abort()
                 _join(hosts, TEARDOWN_S)
                 raise TimeoutError(f"{late_hosts}; {self.failure}\n{stuck}")
             self.join(TEARDOWN_S)
@@ -118,12 +95,11 @@ class ThreadedFlow(LaunchedFlow):
 
     def _host(self, index: int, settings: HostSettings) -> None:
         try:
-            host = Host(self._plan, index, self._address(), settings, "127.0.0.1", 0)
-            for batch in host.results(self._gather.of(index)):
+            host = Host(self._plan, index, self._address(), settings, "127.0.0.1")
+            for batch in host.results():
                 self._outputs[index].append(batch)
         except BaseException as error:
             self._errors.append(error)
-            self._gather.abort()
 
     def _execution(self, attempt: int, locations: tuple[str, ...]) -> Execution:
         execution = super()._execution(attempt, locations)
@@ -148,9 +124,6 @@ class ThreadedFlow(LaunchedFlow):
 
     def _cancel_sources(self, attempt: int) -> None:
         self._cancelled.set()
-
-    def _cancel_hosts(self, stage: int, reason: str) -> None:
-        """Nothing to do: they hear of it from the driver, and nobody starts them again."""
 
     def _cancel_hosts(self, stage: int, reason: str) -> None:
         """Threads cannot be killed; they end because they are told to."""

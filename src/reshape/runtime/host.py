@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from reshape.runtime.arrivals import Arrival
 from reshape.runtime.edges import AnyRouter, FlowAddress, make_router
 from reshape.runtime.errors import FlowFailed
 from reshape.runtime.incoming import RowsIn, TransferIn, put_rows
-from reshape.runtime.link import ControlLink, Order, to_text
+from reshape.runtime.link import LOST_AFTER_S, POLL_S, ControlLink, Order, to_text
 from reshape.runtime.loop import HostLoop
 from reshape.runtime.outbound import Outbound
 from reshape.runtime.peers import Peers
@@ -33,6 +33,8 @@ from reshape.runtime.transfers import HostTransfers
 
 JOIN_S = 10.0
 NUMBER_S = 30.0
+# Spark starts all hosts at once; one that is not here after so long will not come.
+MEET_S = 120.0
 # Rows that may wait in the memory of one host before they go to disk.
 QUEUE_BYTES = 256 * 1024 * 1024
 
@@ -48,12 +50,20 @@ class Host:
     """Everything of one host task; ``results`` is its life."""
 
     def __init__(
-        self, plan: PhysicalPlan, index: int, flow: FlowAddress, settings: HostSettings, address: str, stage: int
+        self,
+        plan: PhysicalPlan,
+        index: int,
+        flow: FlowAddress,
+        settings: HostSettings,
+        address: str,
+        stage: int = 0,
+        task: int = 0,
     ) -> None:
         self._plan = plan
         self._index = index
         self._flow = flow
         self._stage = stage
+        self._task = task
         spaces = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if path]
         sweep(spaces)
         self._space = SpillSpace(spaces, settings.spill_limit_bytes) if settings.spill else None
@@ -74,30 +84,35 @@ class Host:
         self._reporter: Reporter | None = None
         self._thread = threading.Thread(target=self._work, name=f"reshape-host-{index}", daemon=True)
 
-    def results(self, gather: Callable[[str], list[str]]) -> Iterator[pa.RecordBatch]:
+    def results(self) -> Iterator[pa.RecordBatch]:
         """Meet the other hosts, work, and give the result; whatever happens, leave nothing behind."""
         with ended_by_signals():
             try:
-                self._locations = gather(self._listener.location)
-                self._meet_driver(gather)
+                self._meet()
+                self._join_in()
                 self._thread.start()
                 yield from self._results
             finally:
                 self._close()
 
-    def _meet_driver(self, gather: Callable[[str], list[str]]) -> None:
-        """The first host announces all of them; the driver numbers the attempt."""
-        attempt = ""
-        if self._index == 0:
-            hello = ControlLink(self._flow.location, self._flow.access, self._flow.name, 0, "host-0", lambda _: None)
-            try:
-                attempt = json.dumps(hello.tell("hosts_ready", stage=self._stage, locations=self._locations))
-            finally:
-                hello.close()
-        answer = json.loads(gather(attempt)[0])
+    def _meet(self) -> None:
+        """Tell the driver that this host is here; it numbers the attempt when all of them are."""
+        who = f"host-{self._index}"
+        hello = ControlLink(self._flow.location, self._flow.access, self._flow.name, 0, who, lambda _: None)
+        facts = {"host": self._index, "stage": self._stage, "task": self._task, "location": self._listener.location}
+        deadline = time.monotonic() + MEET_S
+        try:
+            while (answer := hello.tell("host_ready", POLL_S + LOST_AFTER_S, **facts)) is None:
+                if time.monotonic() > deadline:
+                    raise FlowFailed(f"host {self._index}", f"the other hosts did not come within {MEET_S:.0f} s")
+        finally:
+            hello.close()
         if "failed" in answer:
             raise FlowFailed(*answer["failed"])
-        self._attempt = int(answer["attempt"])
+        self._attempt, self._locations = int(answer["attempt"]), answer["locations"]
+
+    def _join_in(self) -> None:
+        """Listen to the driver and let rows in."""
         self._link = ControlLink(
             self._flow.location,
             self._flow.access,

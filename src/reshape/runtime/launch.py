@@ -7,6 +7,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ from reshape.runtime.execution import Execution, FirstPartial, answer
 from reshape.runtime.host import Host, HostSettings, own_address
 from reshape.runtime.interrupt import stop_flows_on_interrupt
 from reshape.runtime.lifetime import runnable
+from reshape.runtime.link import POLL_S
+from reshape.runtime.meeting import Meeting
 from reshape.runtime.process import prepare
 from reshape.runtime.service import DriverService
 from reshape.runtime.session import check, driver_address, is_local
@@ -58,11 +61,13 @@ class LaunchedFlow:
         self._attempts = 0
         self._executions: dict[int, Execution] = {}  # the newest one, and those that are not over
         self._stages: dict[int, int] = {}  # stage of the hosts -> its newest attempt
+        self._meetings: dict[int, Meeting] = {}  # by stage of the hosts
         self._failures: dict[int, FlowFailed] = {}  # stages that are not to be tried again
 
     def told(self, message: dict[str, Any]) -> Any:
-        if message["kind"] == "hosts_ready":
-            return self._hosts_ready(int(message["stage"]), tuple(message["locations"]))
+        if message["kind"] == "host_ready":
+            meeting = self._meeting(int(message["stage"]))
+            return meeting.arrive(int(message["host"]), int(message["task"]), str(message["location"]), POLL_S)
         execution = self._executions.get(int(message["attempt"]))
         if execution is not None and message["kind"] == "retried":
             error = self._first_error(int(message["stage"]))
@@ -121,6 +126,21 @@ class LaunchedFlow:
         with self._lock:
             return self._executions[max(self._executions)] if self._executions else None
 
+    def _meeting(self, stage: int) -> Meeting:
+        with self._lock:
+            if stage not in self._meetings:
+                kept = {at: known for at, known in self._meetings.items() if at in self._stages or not known.over}
+                self._meetings = {**kept, stage: self._new_meeting(stage)}
+            return self._meetings[stage]
+
+    def _new_meeting(self, stage: int) -> Meeting:
+        return Meeting(self._plan.hosts, partial(self._hosts_ready, stage), partial(self._hosts_lost, stage))
+
+    def _hosts_lost(self, stage: int) -> None:
+        before = self._executions.get(self._stages.get(stage, 0))
+        if before is not None:
+            before.fail("the hosts", "Spark has lost them and starts them again", may_retry=True)
+
     def _hosts_ready(self, stage: int, locations: tuple[str, ...]) -> dict[str, Any]:
         """Number the attempt. Spark tries a failed barrier stage again; an error of the flow would only come again."""
         with self._lock:
@@ -130,9 +150,6 @@ class LaunchedFlow:
             failed = self._failures.get(stage)
             if failed is not None:
                 return {"failed": [failed.where, failed.cause]}
-        if before is not None:
-            before.fail("the hosts", "Spark has lost them and starts them again", may_retry=True)
-        with self._lock:
             self._attempts += 1
             attempt = self._attempts
             execution = self._execution(attempt, locations)
@@ -145,7 +162,7 @@ class LaunchedFlow:
             self._stages[stage] = attempt
             self._executions[attempt] = execution
         execution.start()
-        return {"attempt": attempt}
+        return {"attempt": attempt, "locations": locations}
 
     def _execution(self, attempt: int, locations: tuple[str, ...]) -> Execution:
         log = EventLog(self._log_directory, f"{self.name}-{attempt}") if self._log_directory else None
@@ -244,7 +261,7 @@ def host_function(
         for _ in batches:
             pass  # the input only makes the task exist
         address = "127.0.0.1" if local else own_address(context.getTaskInfos()[index].address)
-        results = Host(plan, index, flow, settings, address, context.stageId()).results(context.allGather)
+        results = Host(plan, index, flow, settings, address, context.stageId(), context.taskAttemptId()).results()
         if number is None:
             yield from results
             return
