@@ -1,4 +1,4 @@
-"""The frame of the benchmarks on Spark: several ways to do the same work, in turn, compared by their medians."""
+"""The frame of the benchmarks on Spark: several ways to do the same work, in turn, compared round by round."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from operator import truediv
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -43,7 +44,8 @@ def compare(rows: int, ways: Mapping[str, Callable[[], DataFrame]], repeats: int
         for way in [*ways][turn:] + [*ways][:turn]:
             runs[way].append(rows / _seconds(ways[way]()) / 1e6)
     middle = {way: median(speeds) for way, speeds in runs.items()}
-    ratios = {way: middle[OURS] / middle[way] for way in ways if way != OURS}
+    # Of runs side by side, for the machine may be slower in one round than in another.
+    ratios = {way: median(map(truediv, runs[OURS], runs[way])) for way in ways if way != OURS}
     return {"rows": rows, "million_rows_per_s": runs, "medians": middle, "ratios": ratios}
 
 

@@ -1,4 +1,4 @@
-"""W1's join with keys that are all alike, beside Spark's own joins: interleaved runs, ratios of medians.
+"""W1's join with keys that are all alike, beside Spark's own joins: interleaved runs, medians of ratios.
 
 (a) Spark's shuffled hash join feeding a function (mapInArrow)
 (b) Spark's sort-merge join feeding the same function
