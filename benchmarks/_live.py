@@ -195,6 +195,8 @@ def main(benchmark: str, description: str, measure: Measure, *, batch_rows: int 
         # The JVM makes and passes on few rows here: a quick start matters more than its best code.
         .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", str(batch_rows))
+        # Between JVM and Python, rows of a few bytes would wait until this is full, and a paced source would be none.
+        .config("spark.buffer.size", "1024")
         .getOrCreate()
     )
     try:

@@ -48,7 +48,8 @@ def measure(spark: SparkSession, quick: bool, repeats: int) -> dict[str, Any]:
             f"{name}: reshape {middle['reshape']:.2f} M rows/s; {ratios['a']:.2f} x of (a) shuffle + mapInArrow "
             f"({middle['a']:.2f}), {ratios['b']:.2f} x of (b) shuffle alone ({middle['b']:.2f}); "
             f"wanted {AT_LEAST['a']} and {AT_LEAST['b']}; {ratios['c']:.2f} x of (c) mapInArrow alone "
-            f"({middle['c']:.2f}), which is {ratios['a'] / ratios['c']:.2f} x of (a) and {ratios['b'] / ratios['c']:.2f} x of (b)",
+            f"({middle['c']:.2f}), which is {ratios['a'] / ratios['c']:.2f} x of (a) "
+            f"and {ratios['b'] / ratios['c']:.2f} x of (b)",
             flush=True,
         )
     return results

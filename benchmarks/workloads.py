@@ -32,7 +32,7 @@ PROBE = 1
 @dataclass(frozen=True, slots=True)
 class Sizes:
     workers: int = 40
-    w2_scale: float = 0.3
+    w2_scale: float = 0.1
     w2_date_cost_s: float = 0.002
     w2_item_cost_s: float = 0.008
     w3_scale: float = 0.1
@@ -157,6 +157,7 @@ def w4(spark: SparkSession, sizes: Sizes, rounds: int) -> dict[str, Any]:
     before, after = (sum(rows.values()) for rows in changing_distribution())
     change_s = sizes.w4_input_s * before / (before + after)
     runs: dict[str, list[dict[str, Any]]] = {s: [] for s in ("flux", "flow-join", "reshape-paper", "reshape")}
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")  # a paced source sends as little at once
     for _ in range(rounds):
         for strategy, kept in runs.items():
             table = synthetic_tables.changing_table(spark, sizes.w4_rows, partitions=2)
@@ -191,9 +192,9 @@ def measure(spark: SparkSession, quick: bool, rounds: int) -> dict[str, Any]:
     spark.range(1_000).repartition(2).mapInArrow(lambda batches: batches, "id long").count()  # Python workers
     with tempfile.TemporaryDirectory(prefix="reshape-tables-") as folder:
         return {
-            "W4": w4(spark, sizes, rounds),
-            "W3": w3(spark, Path(folder), sizes, rounds),
             "W2": w2(spark, Path(folder), sizes, rounds),
+            "W3": w3(spark, Path(folder), sizes, rounds),
+            "W4": w4(spark, sizes, rounds),
         }
 
 

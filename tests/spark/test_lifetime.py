@@ -20,8 +20,8 @@ def joined(spark: SparkSession) -> DataFrame:
 
 
 def service(spark: SparkSession) -> DriverService:
-    (known,) = launch._SERVICES[spark.sparkContext].values()
-    return known
+    """The one of flows without TLS; other tests of this session may have used it."""
+    return launch._SERVICES[spark.sparkContext][None]
 
 
 def collect_garbage(spark: SparkSession) -> None:
@@ -29,7 +29,6 @@ def collect_garbage(spark: SparkSession) -> None:
     spark._jvm.java.lang.System.gc()
 
 
-@pytest.mark.xfail(strict=False, reason="passes alone, fails behind all other tests: not understood yet")
 def test_a_dataframe_made_of_the_result_outlives_it(spark: SparkSession) -> None:
     derived = joined(spark).select("v").where("v < 500")
     collect_garbage(spark)
@@ -38,7 +37,6 @@ def test_a_dataframe_made_of_the_result_outlives_it(spark: SparkSession) -> None
     assert [row["v"] for row in derived.orderBy("v").take(2)] == [0, 1]
 
 
-@pytest.mark.xfail(strict=False, reason="passes alone, fails behind all other tests: not understood yet")
 def test_runs_that_are_over_are_forgotten_and_so_is_a_flow_that_nobody_can_run(spark: SparkSession) -> None:
     df = joined(spark)
     name, flow = list(service(spark)._flows.items())[-1]

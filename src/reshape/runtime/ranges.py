@@ -60,12 +60,18 @@ class RangeRouter:
         self._router: Router | None = None
         self._known = threading.Event()
         self._bounds: pa.RecordBatch | None = None
+        self._given_up: str | None = None
         self._offered = False
         self._table: RoutingTable | None = None
         self._partitioner: RangePartitioner | None = None
 
     def set_bounds(self, bounds: pa.RecordBatch) -> None:
         self._bounds = bounds
+        self._known.set()
+
+    def give_up(self, cause: str) -> None:
+        """The flow has ended: nobody will set bounds."""
+        self._given_up = cause
         self._known.set()
 
     def use(self, table: RoutingTable) -> bool:
@@ -83,22 +89,24 @@ class RangeRouter:
     def route(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
-        if not self._offered and not self._known.is_set():
+        if not self._offered and self._bounds is None:
             self._offered = True
             self._offer(sample_of(batch, self._ordering))
         self._kept.append(batch)
-        if self._known.is_set():
+        if self._bounds is not None:
             self._drain()
 
     def flush(self) -> None:
         """Send what can be sent."""
-        if self._known.is_set():
+        if self._bounds is not None:
             self._drain().flush()
 
     def await_bounds(self) -> None:
         """Return when what is kept can be sent."""
         if self._kept and not self._known.wait(BOUNDS_WAIT_S):
             raise FlowFailed("a sort", f"no range bounds came from the driver within {BOUNDS_WAIT_S:.0f} s")
+        if self._given_up is not None:
+            raise FlowFailed("another task", self._given_up)
 
     @property
     def waiting(self) -> bool:

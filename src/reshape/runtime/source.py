@@ -176,6 +176,8 @@ class SourceTask:
                     self._use_table(order)
         elif order["kind"] == "abort":
             self._aborted = order["cause"]
+            if isinstance(self._router, RangeRouter):
+                self._router.give_up(order["cause"])
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
