@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from reshape.exchange.router import Router
-from reshape.operators.ordering import Ordering, SortKey
+from reshape.plan.ordering import Ordering, SortKey
 from reshape.runtime.errors import FlowFailed
 from reshape.runtime.ranges import RangeRouter
 

@@ -62,6 +62,8 @@ class Controller:
         self._busy_with: dict[int, int] = {}  # worker -> skewed worker of its group
         self._thresholds: dict[int, Threshold] = {}
         self._scattered: dict[int, set[int]] = {}
+        self._lent: dict[int, set[int]] = {}  # worker -> owners whose rows may wait at it
+        self._dry: set[tuple[int, int]] = set()  # (worker, owner): none of the owner's rows are left there to move
         self._cooling: dict[int, tuple[float, int]] = {}  # worker -> (not before, failures)
         self._changes_left = 0
         self._unapplied: dict[int, float] = {}  # version -> when it was sent
@@ -224,10 +226,11 @@ class Controller:
         own, other = seen.predict(worker), seen.predict(best)
         predicted_gap = own.mean - other.mean
         error = max(own.standard_error, other.standard_error)
-        needs_state = self._profile.state is StateKind.IMMUTABLE and not self._transfers.has_replica(worker, best, None)
+        owner = self._whose(worker)
+        needs_state = self._profile.state is StateKind.IMMUTABLE and not self._transfers.has_replica(owner, best, None)
         # tau' is in rows; other metrics have no rate at which they grow with the input.
         earlier = needs_state and self._settings.metric == "rows"
-        migration_s = self._transfers.expected_s(worker, 1) if earlier else 0.0
+        migration_s = self._transfers.expected_s(owner, 1) if earlier else 0.0
         test_at = start_earlier(
             threshold.tau, predicted_gap / self._settings.horizon_rows, seen.input_rate, migration_s
         )
@@ -240,7 +243,7 @@ class Controller:
         least = tau if gap >= tau else gap / 2
         suitable = [h for h in candidates if loads[worker] - loads[h] >= least]
         helpers = self._choose(worker, suitable, most)
-        cost = self._transfers.expected_s(worker, len(helpers)) if needs_state else 0.0
+        cost = self._transfers.expected_s(owner, len(helpers)) if needs_state else 0.0
         backlog_s = seen.backlog_left_s(worker) if self._backlog else 0.0
         if not worth_migrating(cost, seen.input_left_s, backlog_s):
             text = (
@@ -250,7 +253,14 @@ class Controller:
             self._out.tell(Kind.REFUSED, worker, helpers, text, "too late to migrate")
             self._cool(worker)
             return
-        self._start(worker, helpers, gap, tau, found.change.value, cost)
+        self._start(Mitigation(worker, helpers, seen.time), owner, gap, tau, found.change.value, cost)
+
+    def _whose(self, worker: int) -> int:
+        """Whose rows are to move away from a worker: its own, and when those are gone the ones that it helps with."""
+        if self._input_ended and self._profile.split is Split.BY_RECORDS and (worker, worker) in self._dry:
+            left = (owner for owner in sorted(self._lent.get(worker, ())) if (worker, owner) not in self._dry)
+            return next(left, worker)
+        return worker
 
     def _choose(self, worker: int, candidates: Sequence[int], most: int) -> tuple[int, ...]:
         """One helper, as many as set, or as many as chi says (§6.2)."""
@@ -281,9 +291,9 @@ class Controller:
             most,
         )
 
-    def _start(self, worker: int, helpers: tuple[int, ...], gap: float, tau: float, change: str, cost: float) -> None:
-        loads = self._seen.workloads
-        m = Mitigation(worker, helpers, self._seen.time)
+    def _start(self, m: Mitigation, owner: int, gap: float, tau: float, change: str, cost: float) -> None:
+        loads, worker, helpers = self._seen.workloads, m.skewed, m.helpers
+        m.lender = owner if owner != worker else None
         if self._tactic.refuses(m):
             self._cool(worker)
             return
@@ -291,6 +301,9 @@ class Controller:
         self._changes_left -= len(m.group)
         for member in m.group:
             self._busy_with[member] = worker
+        for helper in helpers:
+            self._lent.setdefault(helper, set()).add(owner)
+            self._dry.discard((helper, owner))
         waiting = ", ".join(f"{rows(loads[h])} at worker {h}" for h in helpers)
         state = f"; its state takes about {cost:.2f} s to migrate" if cost > 0 else ""
         self._out.tell(
@@ -345,10 +358,12 @@ class Controller:
         m = self._mitigations[transfer.skewed]
         self._transfers.close(m, transfer)
         self._tactic.backlog_moved(m, event.rows)
-        if event.rows == 0:
+        if event.rows < transfer.rows and self._input_ended:
+            self._dry.add((m.skewed, m.owner))
+        if event.rows == 0 and self._whose(m.skewed) in (m.skewed, m.owner):
             self._cool(m.skewed)
         if self._profile.state is StateKind.MUTABLE:
-            self._scattered.setdefault(m.skewed, set()).update(m.helpers)
+            self._scatter(m)
         if m.phase is Phase.HANDING_OVER and not m.transfers:
             self._end(m, "its queued rows have been handed over")
 
@@ -458,7 +473,10 @@ class Controller:
         if self._profile.state is StateKind.MUTABLE and self._profile.split is Split.BY_RECORDS:
             for m in self._mitigations.values():
                 if m.phase is not Phase.MIGRATING:
-                    self._scattered.setdefault(m.skewed, set()).update(m.helpers)
+                    self._scatter(m)
+
+    def _scatter(self, m: Mitigation) -> None:
+        self._scattered.setdefault(m.owner, set()).update(set(m.helpers) - {m.owner})
 
     def _publish(self) -> None:
         """Send a new table, or once more the one that not all routers have acknowledged in time: never both."""

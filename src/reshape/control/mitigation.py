@@ -37,12 +37,15 @@ class Transfer:
     answered: int = 0
     keys: frozenset[Key] | None = None
     to_helper: bool = True
+    owner: int = 0  # whose state or rows these are
+    rows: int = 0  # queued rows that were asked for
 
 
 @dataclass(slots=True)
 class Mitigation:
     """``part`` is what is shared: None for the whole partition, else keys. ``version`` is the routing version that
-    its last rule change went out with; until all routers use it, nothing new is decided for this group."""
+    its last rule change went out with; until all routers use it, nothing new is decided for this group. ``lender`` is
+    the owner of the rows that move, where those are not the skewed worker's own: it has got them as a helper."""
 
     skewed: int
     helpers: tuple[int, ...]
@@ -56,6 +59,11 @@ class Mitigation:
     gap_accepted: float = 0.0
     calm_reports: int = 0
     queue_was_dry: bool = False
+    lender: int | None = None
+
+    @property
+    def owner(self) -> int:
+        return self.skewed if self.lender is None else self.lender
 
     @property
     def group(self) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ class SplitByRecords:
         if self._settings.first_phase is FirstPhase.PART and not self.input_ended:
             m.part = self._heavy_part(m.skewed)
         if self._profile.state is StateKind.IMMUTABLE:
-            missing = tuple(h for h in m.helpers if not self._transfers.has_replica(m.skewed, h, m.part))
+            missing = tuple(h for h in m.helpers if not self._transfers.has_replica(m.owner, h, m.part))
             if missing:
                 self._transfers.replicate(m, missing, m.part)
                 return None
@@ -176,7 +176,8 @@ class SplitByRecords:
         queued = self._seen.queued
         way = "come back from" if back else "move to"
         listed = ", ".join(f"{rows(count)} {way} worker {h} ({rows(queued[h])})" for h, count in counts.items())
-        text = f"backlog: of worker {m.skewed}'s {rows(queued[m.skewed])} queued rows {listed}"
+        whose = "" if m.lender is None else f", which are worker {m.lender}'s,"
+        text = f"backlog: of worker {m.skewed}'s {rows(queued[m.skewed])} queued rows{whose} {listed}"
         self._out.tell(Kind.CHANGED, m.skewed, m.helpers, text)
 
     def _keep_balance(self, m: Mitigation, gap: float, threshold: Threshold) -> str | None:

@@ -35,14 +35,16 @@ class Transfers:
 
     def has_replica(self, skewed: int, helper: int, keys: frozenset[Key] | None) -> bool:
         """Has the helper got this part of the skewed worker's immutable state already?"""
+        if skewed == helper:
+            return True
         if (skewed, helper) not in self._replicas:
             return False
         held = self._replicas[skewed, helper]
         return held is None or (keys is not None and keys <= held)
 
     def replicate(self, m: Mitigation, helpers: tuple[int, ...], keys: frozenset[Key] | None) -> None:
-        size = self._seen.state_bytes(m.skewed)
-        transfer = self._out.replicate(m.skewed, helpers, keys)
+        size = self._seen.state_bytes(m.owner)
+        transfer = self._out.replicate(m.owner, helpers, keys)
         self._book(m, transfer, TransferKind.REPLICA, helpers, size, keys)
 
     def hand_over(self, m: Mitigation, helper: int, keys: frozenset[Key], *, to_helper: bool) -> None:
@@ -55,8 +57,9 @@ class Transfers:
         self._open[transfer].deadline += queued_s if queued_s < inf else 0.0
 
     def move_backlog(self, m: Mitigation, source: int, target: int, rows: int) -> None:
-        transfer = self._out.move_backlog(source, target, m.skewed, rows)
+        transfer = self._out.move_backlog(source, target, m.owner, rows)
         self._book(m, transfer, TransferKind.BACKLOG, (target,), 0, None)
+        self._open[transfer].rows = rows
 
     def _book(
         self,
@@ -70,7 +73,9 @@ class Transfers:
         helpers = set(waiting)
         now = self._out.time
         limit = max(self._settings.transfer_timeout_s, LATE_FACTOR * self.time.seconds(size, len(helpers)))
-        self._open[transfer] = Transfer(transfer, kind, m.skewed, helpers, now, now + limit, size, 0, keys)
+        self._open[transfer] = Transfer(
+            transfer, kind, m.skewed, helpers, now, now + limit, size, 0, keys, owner=m.owner
+        )
         m.transfers.add(transfer)
 
     def arrived(self, event: StateTransferred) -> Transfer | None:
@@ -82,9 +87,9 @@ class Transfers:
         transfer.answered += 1
         self.time.learn(event.bytes, transfer.answered, event.seconds)
         if transfer.kind is TransferKind.REPLICA:
-            held = self._replicas.get((transfer.skewed, event.helper), frozenset())
+            held = self._replicas.get((transfer.owner, event.helper), frozenset())
             both = None if held is None or transfer.keys is None else held | transfer.keys
-            self._replicas[transfer.skewed, event.helper] = both
+            self._replicas[transfer.owner, event.helper] = both
         return transfer
 
     def failed(self, event: TransferFailed) -> Transfer | None:
