@@ -141,28 +141,33 @@ def test_keys_that_need_order_keep_their_queue() -> None:
 class Queues:
     """Executes moves of queued rows; nothing is processed, so that only levelling changes them."""
 
-    def __init__(self, desk: Desk, queued: list[int]) -> None:
+    def __init__(self, desk: Desk, queued: list[int], lent: dict[tuple[int, int], int] | None = None) -> None:
+        """``lent``: rows at a worker that are another one's, by worker and owner."""
         self.desk = desk
-        self.own = list(queued)
-        self.foreign = [0] * len(queued)
+        self.waiting = {(worker, worker): rows for worker, rows in enumerate(queued)} | (lent or {})
+        self.copies = {(worker, owner) for worker, owner in self.waiting}
 
     def step(self) -> None:
-        pending = list(self.desk.report([a + b for a, b in zip(self.own, self.foreign, strict=True)]))
+        pending = list(self.desk.report(self.total))
         while pending:
             command = pending.pop(0)
             if isinstance(command, ReplicateState):
                 for helper in command.helpers:
+                    self.copies.add((helper, command.skewed))
                     pending += self.desk.state_arrives(command.transfer, helper)
             elif isinstance(command, MoveBacklog):
-                assert command.source == command.owner
-                rows = min(command.rows, self.own[command.source])
-                self.own[command.source] -= rows
-                self.foreign[command.target] += rows
+                here, there = (command.source, command.owner), (command.target, command.owner)
+                assert self.desk.brain._profile.state is MUTABLE or there in self.copies, "rows without their state"
+                rows = min(command.rows, self.waiting.get(here, 0))
+                self.waiting[here] = self.waiting.get(here, 0) - rows
+                self.waiting[there] = self.waiting.get(there, 0) + rows
                 pending += self.desk.event(BacklogMoved, command.transfer, rows)
 
     @property
     def total(self) -> list[int]:
-        return [a + b for a, b in zip(self.own, self.foreign, strict=True)]
+        return [
+            sum(rows for (at, _), rows in self.waiting.items() if at == worker) for worker in range(self.desk.workers)
+        ]
 
 
 @pytest.mark.parametrize("state", [MUTABLE, IMMUTABLE])
@@ -196,3 +201,28 @@ def test_queued_rows_that_moved_after_the_input_are_merged_even_if_nobody_said_s
     move = only(desk.report([900, 0, 0]), MoveBacklog)
     merge = only(desk.event(Drained), MergeScattered)
     assert move.target in (merge.helpers or ())
+
+
+@pytest.mark.parametrize("state", [MUTABLE, IMMUTABLE])
+def test_rows_that_a_worker_got_as_a_helper_move_on_after_the_input(state: object) -> None:
+    desk = Desk(6, backlog=True, state=state)  # type: ignore[arg-type]
+    loaded = [800, 100, 100, 100, 100, 100]
+    desk.report([0] * 6, loaded)
+    commands = desk.report([500, 21, 80, 80, 80, 80], loaded)
+    if none_of(commands, SetRouting):
+        commands = desk.state_arrives(only(commands, ReplicateState).transfer, 1)
+    desk.apply()
+    move = only(commands, MoveBacklog)
+    assert (move.source, move.target, move.owner) == (0, 1, 0)
+    desk.event(BacklogMoved, move.transfer, move.rows)
+    desk.event(InputEnded)
+    queues = Queues(desk, [300, 100, 300, 300, 300, 300], {(1, 0): 4000})
+    for _ in range(80):
+        queues.step()
+    assert sum(queues.total) == 5600
+    assert max(queues.total) <= 1.15 * 5600 / 6 + 100, queues.total
+    assert any("which are worker 0's" in line for line in desk.brain.story(1))
+    if state is MUTABLE:
+        merged = {merge.owner: merge for merge in desk.event(Drained) if isinstance(merge, MergeScattered)}
+        holders = {at for (at, owner), rows in queues.waiting.items() if owner == 0 and rows and at != 0}
+        assert holders <= set(merged[0].helpers or ())
