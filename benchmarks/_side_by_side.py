@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 import pyarrow as pa
+from _cpu import tree_cpu_s
 from pyspark.sql import DataFrame, SparkSession
 
 from reshape.runtime.java import ensure_java
@@ -34,19 +35,30 @@ def pass_on() -> ArrowFunction:
 
 
 def compare(rows: int, ways: Mapping[str, Callable[[], DataFrame]], repeats: int) -> dict[str, Any]:
-    """Million rows per second of each way, run by run, and how many times as fast as each other way ours is."""
+    """Speed and CPU time of each way, run by run, and how ours compares with each other one, round by round."""
     runs: dict[str, list[float]] = {way: [] for way in ways}
     for make in ways.values():
         _seconds(make())  # JIT, Python workers
+    cpu: dict[str, list[float]] = {way: [] for way in ways}
     for number in range(repeats):
         # Each round begins with another way: none has always the same one before it.
         turn = number % len(ways)
         for way in [*ways][turn:] + [*ways][:turn]:
+            before = tree_cpu_s()
             runs[way].append(rows / _seconds(ways[way]()) / 1e6)
+            cpu[way].append(tree_cpu_s() - before)
     middle = {way: median(speeds) for way, speeds in runs.items()}
     # Of runs side by side, for the machine may be slower in one round than in another.
     ratios = {way: median(map(truediv, runs[OURS], runs[way])) for way in ways if way != OURS}
-    return {"rows": rows, "million_rows_per_s": runs, "medians": middle, "ratios": ratios}
+    cpu_ratios = {way: median(map(truediv, cpu[OURS], cpu[way])) for way in ways if way != OURS}
+    return {
+        "rows": rows,
+        "million_rows_per_s": runs,
+        "medians": middle,
+        "ratios": ratios,
+        "cpu_s": cpu,
+        "cpu_ratios": cpu_ratios,
+    }
 
 
 def _seconds(df: DataFrame) -> float:

@@ -175,7 +175,7 @@ class Flow:
         if self._tree.df is not None:
             return self._tree.df
         settings = self._settings()
-        return self._launched(settings).launch(_host_settings(settings), exchange=exchange)
+        return self._launched(settings).launch(_host_settings(settings, previews=False), exchange=exchange)
 
     def start(self) -> Query:
         """Run in the background. The handle tells progress and partial results, and has the result at the end."""
@@ -185,7 +185,7 @@ class Flow:
 
         settings = self._settings()
         launched = self._launched(settings)
-        result = launched.launch(_host_settings(settings), exchange=True)
+        result = launched.launch(_host_settings(settings, previews=True), exchange=True)
         return Query(launched, result.persist(StorageLevel.MEMORY_AND_DISK))
 
     def explain(self) -> None:
@@ -234,7 +234,5 @@ class Flow:
         return Flow(how(self._tree, right._tree), {**right._options, **self._options})
 
 
-def _host_settings(settings: Settings) -> HostSettings:
-    return HostSettings(
-        queue_bytes=settings.queue_bytes, spill=settings.spill, spill_limit_bytes=settings.spill_limit_bytes
-    )
+def _host_settings(settings: Settings, *, previews: bool) -> HostSettings:
+    return HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews)

@@ -44,6 +44,7 @@ class HostSettings:
     queue_bytes: int = QUEUE_BYTES
     spill: bool = True
     spill_limit_bytes: int | None = None
+    previews: bool = True  # is there anybody to show a running result to?
 
 
 class Host:
@@ -71,7 +72,7 @@ class Host:
         self._queues = HostQueues(cells, settings.queue_bytes, self._space)
         self._results = Results()
         self._outbound = Outbound(self._open_outlet)
-        self._loop = HostLoop(plan, index, self._queues, self._outbound, self._results)
+        self._loop = HostLoop(plan, index, self._queues, self._outbound, self._results, previews=settings.previews)
         self._results.on_room = self._outbound.on_room = self._queues.wake
         self._stop = threading.Event()
         self._listener = Listener(address, lambda: [flow.access.secret], flow.access.tls, self._open_stream)

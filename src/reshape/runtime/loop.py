@@ -44,7 +44,17 @@ LATE_S = 0.5
 
 
 class HostLoop:
-    def __init__(self, plan: PhysicalPlan, host: int, queues: HostQueues, outbound: Outbound, results: Results) -> None:
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        host: int,
+        queues: HostQueues,
+        outbound: Outbound,
+        results: Results,
+        *,
+        previews: bool = True,
+    ) -> None:
+        self._shows = previews
         self._plan = plan
         self._host = host
         self._queues = queues
@@ -124,7 +134,7 @@ class HostLoop:
         self._report_at, self._idle_report_at = now + REPORT_S, now + IDLE_REPORT_S
         self._worked = False
         previews: list[Preview] | None = None
-        if now >= self._preview_at:
+        if self._shows and now >= self._preview_at:
             self._preview_at = now + PREVIEW_S
             previews = self._previews()
         self.on_report(Report(self.progress(), previews, self.router_counts()))
@@ -242,7 +252,7 @@ class HostLoop:
                 return True
         if all(cell.ended) and not cell.finishing and self._may_finish(cell):
             cell.finishing = True
-            if cell.operator.target is None and (batch := self._preview(cell)) is not None:
+            if self._shows and cell.operator.target is None and (batch := self._preview(cell)) is not None:
                 self._last_shown[cell.index] = batch
             self._start_output(cell, cell.own.finish)
             if cell.output is None:
