@@ -12,17 +12,18 @@ from reshape.control.story import Kind
 
 class FlowJoin(PairingBrain):
     """After the detection period the overloaded keys of each skewed worker are shared with its helper, row by row in
-    turns. That is decided once: neither loads nor changes of the distribution are looked at again."""
+    turns. That is decided once, when the first workers are skewed: neither loads nor changes of the distribution are
+    looked at again."""
 
     _decided = False
 
     def _decide(self) -> None:
         if self._decided:
             return
-        self._decided = True
         horizon = self._settings.horizon_rows
         fair = horizon / self._profile.workers
         for skewed, helper in self._pair():
+            self._decided = True
             heavy = {k: load for k, load in self._seen.key_loads(skewed).items() if load > fair}
             if not heavy:
                 self._out.tell(
