@@ -29,6 +29,7 @@ from reshape.sim.metrics import candlestick
 
 TOP = 5
 PROBE = 1
+BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,9 @@ def w2(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) -> dict[str
         f"W2, scale {sizes.w2_scale:g} in {sizes.w2_input_s:g} s, {sizes.workers} workers, "
         f"emulated cost {costs} a row in the joins"
     )
+    spark.conf.set(
+        BATCH, "1000"
+    )  # smaller ones are a handful of rows for each worker, and cost the hosts more than rows
     runs: dict[str, list[dict[str, Any]]] = {strategy: [] for strategy in ("none", "reshape-paper", "reshape")}
     joins = {"date": 0, "item": 1}
     for _ in range(rounds):
@@ -128,6 +132,7 @@ def _paper(strategy: str, tau: float, warmup_s: float) -> dict[str, Any]:
 
 def w3(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) -> dict[str, Any]:
     say(f"W3, scale {sizes.w3_scale:g}, {sizes.w3_workers} workers, emulated cost {sizes.w3_cost_s * 1e3:g} ms a row")
+    spark.conf.set(BATCH, "250")
     orders = tpc_tables.orders(spark, folder, sizes.w3_scale).where("o_orderstatus = 'F'").repartition(2)
     flow = reshape.read(orders, name="W3", hosts=2, workers=sizes.w3_workers, cost_s_per_row=sizes.w3_cost_s)
     ordered = flow.orderBy("o_totalprice")
@@ -166,7 +171,7 @@ def w4(spark: SparkSession, sizes: Sizes, rounds: int) -> dict[str, Any]:
     before, after = (sum(rows.values()) for rows in changing_distribution())
     change_s = sizes.w4_input_s * before / (before + after)
     runs: dict[str, list[dict[str, Any]]] = {s: [] for s in ("flux", "flow-join", "reshape-paper", "reshape")}
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")  # a paced source sends as little at once
+    spark.conf.set(BATCH, "50")  # a paced source sends as little at once
     for _ in range(rounds):
         for strategy, kept in runs.items():
             table = synthetic_tables.changing_table(spark, sizes.w4_rows, partitions=2)
