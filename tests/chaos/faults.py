@@ -33,7 +33,10 @@ class Injected(Exception):
 
 
 class Faults:
-    """Makes a step fail now and then, never for ever. ``hits`` counts how often each kind of thing met the fault."""
+    """Makes a step fail now and then, never for ever. ``hits`` counts how often each kind of thing met the fault.
+
+    The first thing of each kind always meets it, so that no kind goes without by chance.
+    """
 
     def __init__(self, seed: int, rate: float) -> None:
         self._rng = Random(f"faults {seed}")
@@ -44,7 +47,8 @@ class Faults:
 
     def strikes(self, what: str, thing: Any, pause: int = PAUSE) -> bool:
         with self._lock:
-            if self._pauses[thing] > 0 or self._rng.random() >= self._rate:
+            spared = self._rng.random() >= self._rate and self.hits[what] > 0
+            if self._pauses[thing] > 0 or spared:
                 self._pauses[thing] -= 1
                 return False
             self._pauses[thing] = pause

@@ -104,11 +104,9 @@ def test_each_step_of_each_kind_of_transfer_failed() -> None:
     if not hits:
         pytest.skip("no run before this one")
     assert all(hits["export", what] for what in ("hand over", "replica"))
-    # Which of them a step meets in these few runs is a matter of time, so each is asked for over all steps, and back.
-    steps = ("before sending", "while sending", "after sending", "at the target")
-    kinds = ("replica", "hand over", "backlog", "scattered")
-    assert {what: sum(hits[step, what] for step in steps) > 2 for what in kinds} == dict.fromkeys(kinds, True), hits
-    assert {step: sum(hits[step, what] for what in kinds) > 5 for step in steps} == dict.fromkeys(steps, True), hits
+    for step in ("before sending", "while sending", "after sending", "at the target"):
+        for what in ("replica", "hand over", "backlog", "scattered"):
+            assert hits[step, what], f"{what} never failed {step}"
     assert sum(count for (_, what), count in hits.items() if what == "held") > 3
     assert min(failed[what] for what in ("replicate", "hand over", "backlog")) > 3
 

@@ -63,8 +63,8 @@ def test_a_host_that_waits_hears_that_a_later_try_has_begun() -> None:
     meeting = meeting_of(2, Driver())
     with ThreadPoolExecutor(2) as pool:
         old = pool.submit(meeting.arrive, 0, 1, "old", WAIT_S)
-        while 0 not in meeting._there:
-            pass
+        with meeting._news:
+            assert meeting._news.wait_for(lambda: 0 in meeting._there, WAIT_S)
         new = pool.submit(meeting.arrive, 0, 5, "new", WAIT_S)
         assert old.result() == STALE
         assert meeting.arrive(1, 6, "other", WAIT_S) == {"attempt": 1, "locations": ("new", "other")}

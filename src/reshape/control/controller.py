@@ -253,7 +253,8 @@ class Controller:
             self._out.tell(Kind.REFUSED, worker, helpers, text, "too late to migrate")
             self._cool(worker)
             return
-        self._start(Mitigation(worker, helpers, seen.time), owner, gap, tau, found.change.value, cost)
+        lender = owner if owner != worker else None
+        self._start(Mitigation(worker, helpers, seen.time, lender=lender), gap, tau, found.change.value, cost)
 
     def _whose(self, worker: int) -> int:
         """Whose rows are to move away from a worker: its own, and when those are gone the ones that it helps with."""
@@ -291,9 +292,8 @@ class Controller:
             most,
         )
 
-    def _start(self, m: Mitigation, owner: int, gap: float, tau: float, change: str, cost: float) -> None:
+    def _start(self, m: Mitigation, gap: float, tau: float, change: str, cost: float) -> None:
         loads, worker, helpers = self._seen.workloads, m.skewed, m.helpers
-        m.lender = owner if owner != worker else None
         if self._tactic.refuses(m):
             self._cool(worker)
             return
@@ -302,8 +302,8 @@ class Controller:
         for member in m.group:
             self._busy_with[member] = worker
         for helper in helpers:
-            self._lent.setdefault(helper, set()).add(owner)
-            self._dry.discard((helper, owner))
+            self._lent.setdefault(helper, set()).add(m.owner)
+            self._dry.discard((helper, m.owner))
         waiting = ", ".join(f"{rows(loads[h])} at worker {h}" for h in helpers)
         state = f"; its state takes about {cost:.2f} s to migrate" if cost > 0 else ""
         self._out.tell(
@@ -358,7 +358,7 @@ class Controller:
         m = self._mitigations[transfer.skewed]
         self._transfers.close(m, transfer)
         self._tactic.backlog_moved(m, event.rows)
-        if event.rows < transfer.rows and self._input_ended:
+        if event.rows < transfer.rows and m.phase is Phase.HANDING_OVER:
             self._dry.add((m.skewed, m.owner))
         if event.rows == 0 and self._whose(m.skewed) in (m.skewed, m.owner):
             self._cool(m.skewed)

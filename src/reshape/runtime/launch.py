@@ -24,7 +24,7 @@ from reshape.runtime.host import Host, HostSettings, own_address
 from reshape.runtime.interrupt import stop_flows_on_interrupt
 from reshape.runtime.lifetime import runnable
 from reshape.runtime.link import POLL_S
-from reshape.runtime.meeting import Meeting
+from reshape.runtime.meeting import LOST, Meeting
 from reshape.runtime.process import prepare
 from reshape.runtime.service import DriverService
 from reshape.runtime.session import check, driver_address, is_local
@@ -139,7 +139,7 @@ class LaunchedFlow:
     def _hosts_lost(self, stage: int) -> None:
         before = self._executions.get(self._stages.get(stage, 0))
         if before is not None:
-            before.fail("the hosts", "Spark has lost them and starts them again", may_retry=True)
+            before.fail(*LOST, may_retry=True)
 
     def _hosts_ready(self, stage: int, locations: tuple[str, ...]) -> dict[str, Any]:
         """Number the attempt. Spark tries a failed barrier stage again; an error of the flow would only come again."""

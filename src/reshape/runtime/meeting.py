@@ -11,7 +11,8 @@ from typing import Any
 
 Answer = dict[str, Any]
 
-STALE: Answer = {"failed": ["the hosts", "Spark has lost them and starts them again"]}
+LOST = ("the hosts", "Spark has lost them and starts them again")
+STALE: Answer = {"failed": LOST}
 
 
 class Meeting:
