@@ -31,6 +31,8 @@ LIMIT_S = 300.0
 
 # A function behind another one is started with it, and is ready for rows after about so long.
 LEAD_S = 1.0
+# A batch that is late by less than this does not make the next ones late: what a scheduler does, not a delay.
+LATE_S = 0.02
 
 Measure = Callable[[SparkSession, bool, int], dict[str, Any]]  # (session, quick, rounds) -> figures
 
@@ -138,16 +140,17 @@ def _read(log: Path) -> dict[tuple[int, int], PortLog]:
 def paced(df: DataFrame, rows_per_partition: float, seconds: float) -> DataFrame:
     """The same rows, each partition's sent evenly over this time. Partitions are to run side by side.
 
-    They begin a moment late, so that whoever takes the rows is there: a burst at the start would not be the pace.
+    They begin a moment late, so that whoever takes the rows is there, and make up for no delay: a burst would not be
+    the pace.
     """
     rate = rows_per_partition / seconds
 
     def pace(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         clock = threading.Event()  # never set: a wait on it is a wait for the time
-        begun, sent = time.monotonic() + LEAD_S, 0
+        due = time.monotonic() + LEAD_S
         for batch in batches:
-            clock.wait(max(0.0, begun + sent / rate - time.monotonic()))
-            sent += batch.num_rows
+            clock.wait(max(0.0, due - time.monotonic()))
+            due = max(due, time.monotonic() - LATE_S) + batch.num_rows / rate
             yield batch
 
     return df.mapInArrow(pace, df.schema)

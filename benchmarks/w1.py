@@ -104,7 +104,7 @@ def sized(spark: SparkSession, rows: int, cost_s: float, workers: int = 48) -> S
 
 def flow_of(spark: SparkSession, size: Size, *, pace: bool) -> Flow:
     """The join, and the count per location that a user watches."""
-    source = tweets(spark, size.rows, partitions=PARTITIONS)
+    source = tweets(spark, size.rows, partitions=PARTITIONS).select("tweet_id", "location")
     if pace:
         source = paced(source, size.rows / PARTITIONS, size.input_s)
     read = reshape.read(source, name="W1", hosts=2, workers=size.workers)

@@ -22,6 +22,7 @@ from reshape.errors import ReshapeError
 from reshape.exchange.flight import Tls
 from reshape.exchange.wire import MOST_WORKERS
 from reshape.plan.mitigation import Mitigation
+from reshape.plan.physical import REPORT_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,6 +139,7 @@ class Settings:
     - ``fixed_helpers``: only these workers are relieved, by these helpers ("0: 10 11, 6: 4"), for experiments.
     - ``cost_s_per_row``: emulated cost of a row in every operator, for experiments. ``control_delay_s``: control
       messages take so long, each way.
+    - ``report_s``: tasks report so often, and as often the strategy looks at what they say.
     - ``event_log``: a directory for a file of JSON lines per run: every report and every decision.
     - ``tls_certificate``, ``tls_key``, ``tls_authority``: PEM files on the driver. Given, all connections of the flow
       are encrypted. ``tls_name`` is the name in the certificate. The key travels to the tasks with the job, so let
@@ -167,6 +169,7 @@ class Settings:
     fixed_helpers: str | None = _setting("fixedHelpers", _pairs, None)
     cost_s_per_row: float = _setting("costPerRow", _number(0.0, _SECONDS), 0.0)
     control_delay_s: float = _setting("controlDelay", _number(0.0, _SECONDS), 0.0)
+    report_s: float = _setting("reportInterval", _number(0.02, "a number of seconds, 0.02 or more"), REPORT_S)
     event_log: str | None = _setting("eventLog", _text, None)
     tls_certificate: str | None = _setting("tls.certificate", _text, None)
     tls_key: str | None = _setting("tls.key", _text, None)

@@ -210,7 +210,8 @@ class Flow:
             return mine.mitigation(), mine.cost_s_per_row
 
         planner = Planner(tuned, combine=settings.combine)
-        return planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
+        plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
+        return replace(plan, report_s=settings.report_s)
 
     def _launched(self, settings: Settings) -> LaunchedFlow:
         plan = self._plan(settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,24 @@ def prepared(spark: Any) -> Callable[[int], Prepared]:
     return prepare
 
 
+@pytest.fixture(scope="module", autouse=True)
+def everything_moved_many_times() -> Iterator[None]:
+    """When all runs of this file were made: what was done is what was meant."""
+    yield
+    runs = RUNS_PER_FLOW * (len(FLOWS) + 1)
+    if total.runs < runs:
+        return
+    started, done = total.started, total.done
+    for what in ("share", "share with several", "unshare", "backlog", "replicate"):
+        assert started[what] > runs, what
+    for what in ("move keys", "return keys", "move mini-partitions", "return mini-partitions", "move on", "cancel"):
+        assert started[what] > runs / 2, what
+    assert started["cancel a chain"] > runs / 4
+    assert started["cancel what returns"] > runs / 20
+    assert min(done["hand over"], done["replicate"], done["backlog"]) > runs
+    assert total.rows_moved > 20 * runs
+
+
 @pytest.mark.parametrize("run", range(RUNS_PER_FLOW))
 @pytest.mark.parametrize("number", FLOWS)
 def test_a_flow_under_chaos(prepared: Callable[[int], Prepared], number: int, run: int) -> None:
@@ -99,19 +117,3 @@ def test_an_aggregate_of_a_user_under_chaos(spark: Any, run: int) -> None:
     total.add(doings)
     of = {key: [v for k, v in zip(keys, values, strict=True) if k == key] for key in set(keys)}
     assert dict(zip(*got.to_pydict().values(), strict=True)) == {k: max(some) - min(some) for k, some in of.items()}
-
-
-def test_everything_moved_many_times() -> None:
-    """Runs after all others of this file: what was done is what was meant."""
-    runs = RUNS_PER_FLOW * (len(FLOWS) + 1)
-    if total.runs < runs:
-        pytest.skip("not all runs were made before this one")
-    started, done = total.started, total.done
-    for what in ("share", "share with several", "unshare", "backlog", "replicate"):
-        assert started[what] > runs, what
-    for what in ("move keys", "return keys", "move mini-partitions", "return mini-partitions", "move on", "cancel"):
-        assert started[what] > runs / 2, what
-    assert started["cancel a chain"] > runs / 4
-    assert started["cancel what returns"] > runs / 20
-    assert min(done["hand over"], done["replicate"], done["backlog"]) > runs
-    assert total.rows_moved > 20 * runs

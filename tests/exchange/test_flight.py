@@ -13,7 +13,7 @@ import pytest
 from pyarrow import flight
 
 from reshape.exchange.errors import ExchangeError
-from reshape.exchange.flight import Access, Listener, Outlet, Receiver, Tls, call, connect
+from reshape.exchange.flight import Access, Listener, NoteLine, Outlet, Receiver, Tls, call, connect
 from reshape.exchange.wire import Envelope, Kind, Slice, StreamName
 
 SECRET = "a-secret-of-this-run"
@@ -452,6 +452,31 @@ def test_action_has_a_time_limit(listen: Callable[..., Listener]) -> None:
     with pytest.raises(flight.FlightTimedOutError):
         call(connect(listener.location, Access(SECRET)), "wait", b"", 0.05)
     go_on.set()
+
+
+def test_notes_arrive_in_order_and_all_before_close() -> None:
+    notes: list[bytes] = []
+    listener = Listener("127.0.0.1", lambda: [SECRET], notes=notes.append)
+    try:
+        lines = [NoteLine(connect(listener.location, Access(SECRET))) for _ in range(3)]
+        for number in range(200):
+            for line, _ in enumerate(lines):
+                lines[line].send(b"%d %d" % (line, number))
+        for sent in lines:
+            sent.close()
+    finally:
+        listener.shutdown()
+    for line, _ in enumerate(lines):
+        assert [n for n in notes if n.startswith(b"%d " % line)] == [b"%d %d" % (line, n) for n in range(200)]
+
+
+def test_notes_need_the_secret_and_somebody_who_takes_them(listen: Callable[..., Listener]) -> None:
+    listener = listen(Inbox())
+    for secret, message in (("wrong", "secret is missing or wrong"), (SECRET, "no notes are taken here")):
+        with pytest.raises(pa.ArrowException, match=message):
+            line = NoteLine(connect(listener.location, Access(secret)))
+            line.send(b"note")
+            line.close()
 
 
 def python_threads() -> set[threading.Thread]:

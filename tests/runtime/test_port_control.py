@@ -27,6 +27,7 @@ from reshape.control.events import (
 )
 from reshape.control.routing import RoutingTable, Shares
 from reshape.control.story import Decision
+from reshape.runtime.cells import CellCounts
 from reshape.runtime.port_control import PortControl
 
 KEY = 77
@@ -322,10 +323,7 @@ def test_an_input_is_over_when_every_row_is_processed_and_all_parts_are_with_the
     assert desk.waits_for_drain()
 
     def report(processed: list[int]) -> None:
-        cells = [
-            {"worker": w, "processed": [done], "state_bytes": 0, "busy_s": 0.0, "of_owner": [{}]}
-            for w, done in enumerate(processed)
-        ]
+        cells = [CellCounts(0, w, [0], [done], [{}], 0, 0, 0.0, False) for w, done in enumerate(processed)]
         desk.control.counts.host_report(0, 0, cells)
         desk.control.host_reported()
 

@@ -25,6 +25,8 @@ from reshape.exchange.wire import Envelope, Kind, StreamName
 
 _HEADER = "authorization"
 _END = Envelope(Kind.END, 0, 0).pack()
+_NO_COLUMNS = pa.schema([])
+_NOTES = flight.FlightDescriptor.for_path("notes")
 # What Flight raises when a stream breaks: its own errors, Arrow's, and plain OSErrors for lost connections.
 _BROKEN = (pa.ArrowException, flight.FlightError, OSError)
 # A sender that still holds its stream open when the listener closes gets this long to end it by itself.
@@ -108,11 +110,14 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
         tls: Tls | None = None,
         open_stream: Callable[[StreamName, pa.Schema], Receiver] | None = None,
         actions: Mapping[str, Callable[[bytes], bytes]] | None = None,
+        notes: Callable[[bytes], None] | None = None,
     ) -> None:
+        """``notes`` takes the messages of :class:`NoteLine`, in any thread, those of one line in order."""
         scheme = "grpc+tls" if tls else "grpc"
         certificates = [(tls.certificate.encode(), tls.key.encode())] if tls else None
         self._open_stream = open_stream
         self._actions = dict(actions or {})
+        self._notes = notes
         self._scheme = scheme
         self._address = address
         self.closing = False  # senders that are turned away from now on are told that nobody is here
@@ -124,7 +129,10 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         try:
-            self._receive(descriptor, reader, writer)
+            if descriptor == _NOTES:
+                self._take_notes(reader)
+            else:
+                self._receive(descriptor, reader, writer)
         except Exception as error:
             if self.closing:  # what goes wrong now has its cause elsewhere
                 raise flight.FlightUnavailableError(f"the receiver is closing ({error})"[:MESSAGE_CHARS]) from None
@@ -152,6 +160,12 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
             if rows != envelope.rows:
                 raise WireError(f"an envelope for {envelope.rows} rows came with {max(rows, 0)} rows")
             receiver.accept(chunk.data, envelope)
+
+    def _take_notes(self, reader: Any) -> None:
+        if self._notes is None:
+            raise flight.FlightServerError("no notes are taken here")
+        for chunk in reader:
+            self._notes(chunk.app_metadata.to_pybytes())
 
     def do_action(self, context: Any, action: Any) -> list[bytes]:
         handler = self._actions.get(action.type)
@@ -208,6 +222,23 @@ def call(client: flight.FlightClient, action: str, body: bytes, timeout_s: float
     options = flight.FlightCallOptions(timeout=timeout_s)
     results = list(client.do_action(flight.Action(action, body), options))
     return bytes(results[0].body.to_pybytes()) if results else b""
+
+
+class NoteLine:
+    """Many small messages that nobody answers: one call for all of them, where an action is a call for each.
+
+    What is sent may be lost with the line, so it is for what the next message replaces. ``close`` returns when all
+    have been taken.
+    """
+
+    def __init__(self, client: flight.FlightClient) -> None:
+        self._writer, _ = client.do_put(_NOTES, _NO_COLUMNS)
+
+    def send(self, body: bytes) -> None:
+        self._writer.write_metadata(body)
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 class Outlet:

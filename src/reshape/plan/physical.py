@@ -14,6 +14,9 @@ from reshape.operators.base import Operator
 from reshape.plan.mitigation import Mitigation, choose_split
 from reshape.plan.ordering import Ordering
 
+# A brain looks at its workers ten times a second: it reacts within a blink, for a hundredth of the time.
+REPORT_S = 0.1
+
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -55,6 +58,7 @@ class Edge:
     count_buckets: bool = False
     buckets_per_worker: int = 16
     combine: LogicSpec | None = None  # the group-by whose rows senders may combine before they send them
+    report_s: float = REPORT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ class PhysicalPlan:
     hosts: int
     workers: int
     buckets_per_worker: int = 16  # mini-partitions, the unit of Flux
+    report_s: float = REPORT_S  # tasks report, and brains look at it, so often
 
     def workers_of(self, host: int) -> range:
         """The workers of a host; hosts differ by one worker at most."""
@@ -113,6 +118,7 @@ class PhysicalPlan:
             count_buckets=strategy is None or strategy.buckets,
             buckets_per_worker=self.buckets_per_worker,
             combine=target.logic if target.combine else None,
+            report_s=self.report_s,
         )
 
     def source_target(self, source: int) -> tuple[int, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import ceil
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -36,6 +38,20 @@ class Copied:
         return other.keys <= self.keys and other.buckets <= self.buckets
 
 
+class CellCounts(NamedTuple):
+    """How a worker of one operator is doing. Reports are frequent, so on the wire it is a list of these values."""
+
+    operator: int
+    worker: int
+    waiting: list[int]  # per port, as the next two
+    processed: list[int]
+    of_owner: list[dict[int, int]]  # processed rows, by whose they were
+    state_bytes: int
+    emitted: int
+    busy_s: float
+    done: bool
+
+
 @dataclass(slots=True)
 class Cell:
     """One worker of one operator on this host."""
@@ -50,6 +66,7 @@ class Cell:
     finishing: bool = False
     done: bool = False
     free_at: float = 0.0  # emulated cost: not run before
+    step: tuple[int, int, int] = (0, 0, 0)  # emulated cost: port, owner and rows of the newest step
     processed: list[int] = field(default_factory=list)
     of_owner: list[dict[int, int]] = field(default_factory=list)  # rows processed per port, by whose they were
     emitted: int = 0
@@ -96,7 +113,34 @@ class Cell:
         self.processed[port] += rows
         self.of_owner[port][owner] = self.of_owner[port].get(owner, 0) + rows
         self.busy_s += max(seconds, self.operator.cost_s_per_row * rows)
+        self.step = (port, owner, rows)
         self.seconds_per_row = 0.7 * self.seconds_per_row + 0.3 * seconds / rows
+
+    def pending(self, now: float) -> int:
+        """Rows of the newest step whose emulated cost is still to come."""
+        if self.free_at <= now or not self.operator.cost_s_per_row:
+            return 0
+        return min(self.step[2], ceil((self.free_at - now) / self.operator.cost_s_per_row))
+
+    def counts(self, waiting: list[int], now: float) -> CellCounts:
+        """A row is processed when its emulated cost is over, not when its step begins."""
+        processed, of_owner = self.processed.copy(), [counts.copy() for counts in self.of_owner]
+        if pending := self.pending(now):
+            port, owner, _ = self.step
+            processed[port] -= pending
+            of_owner[port][owner] -= pending
+            waiting[port] += pending
+        return CellCounts(
+            self.operator.id,
+            self.worker,
+            waiting,
+            processed,
+            of_owner,
+            sum([logic.state_bytes for logic in self.logics.values()]),
+            self.emitted,
+            round(self.busy_s, 6),
+            self.done,
+        )
 
     def lacks_state_of(self, owner: int, port: int) -> bool:
         """Would rows of this owner meet no state here? A worker that helps must have got a copy before (§5.2)."""

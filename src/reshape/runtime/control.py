@@ -1,4 +1,4 @@
-"""The control plane of one execution: a brain for every input of every operator, fed ten times a second."""
+"""The control plane of one execution: a brain for every input of every operator, and what it is fed with."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from reshape.observe.representativeness import Representativeness, completeness,
 from reshape.plan.lineage import result_columns
 from reshape.plan.mitigation import brain_of
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
+from reshape.runtime.cells import CellCounts
 from reshape.runtime.host import router_name
 from reshape.runtime.port_control import PortControl, Post
 
-TICK_S = 0.1
 JOIN_S = 5.0
 
 PortId = tuple[int, int]  # operator, port
@@ -110,14 +110,14 @@ class ControlPlane:
                     control.scattered_sent(int(message["host"]))
             return None
 
-    def host_report(self, host: int, cells: list[dict[str, Any]], routers: dict[str, dict[str, Any]]) -> None:
+    def host_report(self, host: int, cells: list[CellCounts], routers: dict[str, dict[str, Any]]) -> None:
         with self._news:
             for sender, counts in routers.items():
                 target = self._plan.operators[int(sender)].target
                 if target is not None:
                     self.ports[target].counts.router_report(router_name(int(sender), host), counts)
             for (operator, port), control in self.ports.items():
-                control.counts.host_report(host, port, [cell for cell in cells if cell["operator"] == operator])
+                control.counts.host_report(host, port, [cell for cell in cells if cell.operator == operator])
                 control.host_reported()
 
     def operator_done(self, operator: int, host: int, counts: dict[str, Any] | None) -> None:
@@ -238,7 +238,7 @@ class ControlPlane:
                     return
                 actions, self._actions = self._actions, deque()
                 if self.now >= due:
-                    due = self.now + TICK_S
+                    due = self.now + self._plan.report_s
                     actions += self._tick()
             for action in actions:
                 action()

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reshape.runtime.cells import CellCounts
+
 Counts = npt.NDArray[np.int64]
 
 
@@ -68,16 +70,16 @@ class PortCounts:
             self._routed = self._routed + router.routed
             self._sent = self._sent + router.sent
 
-    def host_report(self, host: int, port: int, cells: Sequence[Mapping[str, Any]]) -> None:
-        by_owner = np.zeros(self.workers, dtype=np.int64)
+    def host_report(self, host: int, port: int, cells: Sequence[CellCounts]) -> None:
+        workers = [cell.worker for cell in cells]
+        self.processed[workers] = [cell.processed[port] for cell in cells]
+        self.state_bytes[workers] = [cell.state_bytes for cell in cells]
+        self.busy_s[workers] = [cell.busy_s for cell in cells]
+        by_owner = [0] * self.workers
         for cell in cells:
-            worker = int(cell["worker"])
-            self.processed[worker] = cell["processed"][port]
-            self.state_bytes[worker] = cell["state_bytes"]
-            self.busy_s[worker] = cell["busy_s"]
-            for owner, rows in cell["of_owner"][port].items():
-                by_owner[int(owner)] += int(rows)
-        self._by_owner[host] = by_owner
+            for owner, rows in cell.of_owner[port].items():
+                by_owner[int(owner)] += rows
+        self._by_owner[host] = np.array(by_owner, dtype=np.int64)
         self.of_owner = np.sum(list(self._by_owner.values()), axis=0)
 
     @property

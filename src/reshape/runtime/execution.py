@@ -16,6 +16,7 @@ from reshape.operators.group_by import GroupBySpec
 from reshape.plan.mitigation import brain_of
 from reshape.plan.physical import PhysicalPlan
 from reshape.runtime.board import Board
+from reshape.runtime.cells import CellCounts
 from reshape.runtime.control import BuildBrain, ControlPlane
 from reshape.runtime.errors import FlowFailed
 from reshape.runtime.link import from_text, to_text
@@ -74,7 +75,7 @@ class Execution:
         self._waiting = [source for operator in plan.operators for port in operator.ports for source in port.sources]
         self._threads: list[threading.Thread] = []
         self._samples: dict[tuple[int, int], list[pa.RecordBatch]] = {}
-        self._cells: dict[int, list[dict[str, Any]]] = {}
+        self._cells: dict[int, list[CellCounts]] = {}
         self._previews: dict[tuple[int, int], pa.RecordBatch] = {}
         self._ready_at = time.monotonic()  # an execution begins when all its hosts are there
         self.first_partial: FirstPartial | None = None
@@ -112,7 +113,7 @@ class Execution:
     def progress_of(
         self,
         host: int,
-        cells: list[dict[str, Any]],
+        cells: list[CellCounts],
         previews: list[dict[str, Any]] | None,
         routers: dict[str, dict[str, Any]],
     ) -> None:
@@ -124,15 +125,15 @@ class Execution:
             if previews is not None:
                 # A helper's part that is with its owner now would be counted twice if it stayed.
                 for cell in cells:
-                    self._previews.pop((cell["operator"], cell["worker"]), None)
+                    self._previews.pop((cell.operator, cell.worker), None)
                 self._previews.update(shown)
             if shown and self.first_partial is None:
-                processed = sum(sum(cell["processed"]) for known in self._cells.values() for cell in known)
+                processed = sum(sum(cell.processed) for known in self._cells.values() for cell in known)
                 self.first_partial = FirstPartial(time.monotonic() - self._ready_at, processed)
 
     def progress(self) -> list[dict[str, Any]]:
         with self._lock:
-            return [cell for host in sorted(self._cells) for cell in self._cells[host]]
+            return [cell._asdict() for host in sorted(self._cells) for cell in self._cells[host]]
 
     def partial(self) -> pa.Table | None:
         """The running result: groups with all their parts put together, or a sample of rows."""
@@ -163,7 +164,7 @@ class Execution:
         """Hosts show their last groups before they report all of their workers as done."""
         with self._lock:
             reported = len(self._cells) == self._plan.hosts
-            return self.finished and reported and all(cell["done"] for known in self._cells.values() for cell in known)
+            return self.finished and reported and all(cell.done for known in self._cells.values() for cell in known)
 
     def sample(self, port: tuple[int, int], rows: pa.RecordBatch) -> None:
         """A router has rows for a sort; soon after the first one, bounds are made of all samples."""
@@ -278,7 +279,8 @@ def answer(execution: Execution, message: dict[str, Any]) -> Any:
         case "operator_done":
             execution.operator_done(int(message["operator"]), int(message["host"]), message["router"])
         case "progress":
-            execution.progress_of(int(message["host"]), message["cells"], message["previews"], message["routers"])
+            cells = [CellCounts(*cell) for cell in message["cells"]]
+            execution.progress_of(int(message["host"]), cells, message["previews"], message["routers"])
         case "sample":
             execution.sample((int(message["operator"]), int(message["port"])), from_text(message["rows"]))
         case "leaving":

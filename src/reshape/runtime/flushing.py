@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from math import inf
 from typing import Protocol
 
 import pyarrow as pa
 
 # A person does not see twenty milliseconds, and a message of a few rows fifty times a second costs nothing.
 FLUSH_S = 0.02
-TICKS_PER_REPORT = 5
 
 
 class Flushable(Protocol):
@@ -23,9 +24,10 @@ class Flushable(Protocol):
 class TimedFlush:
     """A router that is flushed by the clock too, and reported about. Used by one thread; the clock has its own."""
 
-    def __init__(self, router: Flushable, report: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, router: Flushable, report: Callable[[], None] = lambda: None, report_s: float = inf) -> None:
         self._router = router
         self._report = report
+        self._report_s = report_s
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._error: Exception | None = None
@@ -50,10 +52,10 @@ class TimedFlush:
             raise self._error
 
     def _tick(self) -> None:
-        ticks = 0
+        report_at = time.monotonic() + self._report_s
         while not self._closed.wait(FLUSH_S):
-            ticks += 1
-            if ticks % TICKS_PER_REPORT == 0:
+            if time.monotonic() >= report_at:
+                report_at = time.monotonic() + self._report_s
                 self._report()
             with self._lock:
                 try:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from reshape.exchange.queues import HostQueues, Item
 from reshape.operators.group_by import GroupBy
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
-from reshape.runtime.cells import Cell
+from reshape.runtime.cells import Cell, CellCounts
 from reshape.runtime.edges import AnyRouter
 from reshape.runtime.errors import Aborted, FlowFailed
 from reshape.runtime.flushing import FLUSH_S
@@ -30,8 +30,6 @@ from reshape.runtime.results import Results
 from reshape.runtime.tables import unpack_table
 from reshape.runtime.transfers import HostTransfers
 
-# The brain looks at the workers ten times a second: fast enough to react within a blink, a thousandth of the time.
-REPORT_S = 0.1
 # After the end of an input the driver waits for the last rows: a host that has nothing to do says so at once, almost.
 IDLE_REPORT_S = 0.01
 # A person sees a chart move four times a second; more rows than these fit no screen.
@@ -131,7 +129,7 @@ class HostLoop:
         now = time.monotonic()
         if now < (self._idle_report_at if at_once else self._report_at):
             return
-        self._report_at, self._idle_report_at = now + REPORT_S, now + IDLE_REPORT_S
+        self._report_at, self._idle_report_at = now + self._plan.report_s, now + IDLE_REPORT_S
         self._worked = False
         previews: list[Preview] | None = None
         if self._shows and now >= self._preview_at:
@@ -178,8 +176,10 @@ class HostLoop:
         self._queues.wait_for_rows(min([IDLE_S, *waits]))
 
     def _is_through(self, operator: int, port: int) -> bool:
-        """Has everything that came here for an input been taken?"""
-        return not any(self._queues.waiting(cell.index)[port] for cell in self.cells if cell.operator.id == operator)
+        """Has everything that came here for an input been processed?"""
+        now = time.monotonic()
+        cells = [cell for cell in self.cells if cell.operator.id == operator]
+        return not any(self._queues.waiting(cell.index)[port] or cell.pending(now) for cell in cells)
 
     def _take_orders(self) -> None:
         while self._orders:
@@ -367,22 +367,10 @@ class HostLoop:
             operator: router.report() for operator, router in self._routers.items() if operator not in self._said_done
         }
 
-    def progress(self) -> list[dict[str, Any]]:
+    def progress(self) -> list[CellCounts]:
         """Counts per cell, for the driver."""
-        return [
-            {
-                "operator": cell.operator.id,
-                "worker": cell.worker,
-                "waiting": self._queues.waiting(cell.index),
-                "processed": list(cell.processed),
-                "of_owner": [dict(counts) for counts in cell.of_owner],
-                "state_bytes": sum(logic.state_bytes for logic in cell.logics.values()),
-                "emitted": cell.emitted,
-                "busy_s": cell.busy_s,
-                "done": cell.done,
-            }
-            for cell in self.cells
-        ]
+        now = time.monotonic()
+        return [cell.counts(self._queues.waiting(cell.index), now) for cell in self.cells]
 
 
 def _as_promised(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from reshape.runtime.cells import CellCounts
 from reshape.runtime.errors import DriverLost
 from reshape.runtime.link import ControlLink, to_text
 
@@ -24,7 +25,7 @@ class Report:
     ``previews`` None: what the report before showed still holds.
     """
 
-    cells: list[dict[str, Any]]
+    cells: list[CellCounts]
     previews: list[Preview] | None
     routers: dict[int, dict[str, Any]]
 
@@ -89,4 +90,4 @@ class Reporter:
         shown = None
         if report.previews is not None:
             shown = [{"operator": o, "worker": w, "rows": to_text(batch)} for o, w, batch in report.previews]
-        self._link.tell("progress", host=self._host, cells=report.cells, previews=shown, routers=report.routers)
+        self._link.note("progress", host=self._host, cells=report.cells, previews=shown, routers=report.routers)

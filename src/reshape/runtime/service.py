@@ -47,6 +47,7 @@ class DriverService:
                     lambda: [known.access.secret for known in list(self._flows.values())],
                     self._tls,
                     actions={"tell": self._tell, "orders": self._orders},
+                    notes=self._note,
                 )
             return self._listener.location
 
@@ -82,6 +83,10 @@ class DriverService:
     def _tell(self, body: bytes) -> bytes:
         message = json.loads(body)
         return json.dumps(self._flow(message).told(message)).encode()
+
+    def _note(self, body: bytes) -> None:
+        message = json.loads(body)
+        self._flow(message).told(message)
 
     def _orders(self, body: bytes) -> bytes:
         message = json.loads(body)

@@ -102,7 +102,7 @@ class SourceTask:
         if table is not None:
             router.use(unpack_table(table))
         rows = 0
-        clock = self._clock = TimedFlush(router, lambda: self._report(router, link))
+        clock = self._clock = TimedFlush(router, lambda: self._report(router, link), self._edge.report_s)
         link.start()
         try:
             for batch in batches:
@@ -136,7 +136,7 @@ class SourceTask:
         """Tell what has been sent so far; one that is lost is followed by the next."""
         facts: dict[str, Any] = {"operator": self._edge.operator, "port": self._edge.port, "router": self._name}
         with contextlib.suppress(pa.ArrowException, DriverLost):
-            link.tell("router_report", **facts, counts=router.report())
+            link.note("router_report", **facts, counts=router.report())
 
     def _use_table(self, order: Order) -> None:
         """Between two batches; with a fence, also say when all that was sent before has been taken."""
