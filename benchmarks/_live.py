@@ -30,7 +30,7 @@ LOOK_S = 0.1
 LIMIT_S = 300.0
 
 # A function behind another one is started with it, and is ready for rows after about so long.
-LEAD_S = 1.0
+LEAD_S = 2.5
 # A batch that is late by less than this does not make the next ones late: what a scheduler does, not a delay.
 LATE_S = 0.02
 

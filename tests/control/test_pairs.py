@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reshape.control.commands import ReplicateState, SetRouting
@@ -37,6 +37,7 @@ def test_many_skewed_workers_get_different_helpers() -> None:
     assert desk.brain.pairs == {0: (5,), 1: (6,), 2: (7,), 3: (8,), 4: (9,)}
 
 
+@example([1, 0, 100], None)
 @given(st.lists(st.integers(0, 1000), min_size=2, max_size=12), st.sampled_from([None, 1, 3]))
 def test_any_workloads_give_disjoint_pairs_that_pass_the_test(workload: list[int], helpers: int | None) -> None:
     desk = Desk(len(workload), helpers=helpers)
@@ -98,6 +99,15 @@ def test_a_pair_that_is_calm_only_because_it_shares_stays() -> None:
         desk.report([50, 50, 50], LOADED)
         desk.apply()
     assert desk.brain.pairs == {0: (1,)}
+
+
+def test_a_pair_outlives_a_pause_of_its_source() -> None:
+    """Rows come in every third report only; without the pair, the first of these would drown its worker."""
+    desk = shared(Desk())
+    for number in range(40):
+        desk.report([50, 50, 50], LOADED if number % 3 == 0 else [0, 0, 0])
+        desk.apply()
+        assert desk.brain.pairs == {0: (1,)}
 
 
 def test_a_pair_is_dissolved_when_the_helpers_own_load_is_larger() -> None:

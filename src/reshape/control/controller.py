@@ -168,13 +168,17 @@ class Controller:
             self._end(m, reason)
 
     def _is_calm(self, m: Mitigation) -> bool:
-        """Idle, and able to take its own load: the reason for the pair is gone."""
+        """Idle, and able to take its own load all that time: the reason for the pair is gone. A source that pauses
+        for a report or two will go on."""
         seen = self._seen
         idle = all(seen.workloads[worker] < seen.eta for worker in m.group)
         m.calm_reports = m.calm_reports + 1 if idle else 0
+        if m.calm_reports <= 1:
+            m.calm_from = (seen.time, seen.routed_total)
         if m.calm_reports < CALM_REPORTS:
             return False
-        return seen.input_rate * seen.fraction(m.skewed) <= seen.speed
+        since, routed = m.calm_from
+        return (seen.routed_total - routed) * seen.fraction(m.skewed) <= seen.speed * (seen.time - since)
 
     # -- detection -----------------------------------------------------------------------------------------------
 
@@ -218,8 +222,8 @@ class Controller:
         if not candidates or worker in self._busy_with:
             return
         loads = seen.workloads
-        best = candidates[0]
-        gap = loads[worker] - loads[best]
+        best = candidates[0]  # of the idle ones that with the least to come, whatever little waits for it
+        gap = loads[worker] - min(loads[h] for h in candidates)
         if gap <= 0:
             return
         threshold = self._threshold(worker)

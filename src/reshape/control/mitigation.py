@@ -58,6 +58,7 @@ class Mitigation:
     last_time: float = 0.0
     gap_accepted: float = 0.0
     calm_reports: int = 0
+    calm_from: tuple[float, int] = (0.0, 0)  # time and rows routed at the first of them
     queue_was_dry: bool = False
     lender: int | None = None
 
