@@ -276,6 +276,9 @@ class Execution:
 def answer(execution: Execution, message: dict[str, Any]) -> Any:
     """Book what a task of this attempt reports; what to answer it."""
     match message["kind"]:
+        case "several":
+            for each in message["messages"]:
+                answer(execution, {**message, **each})
         case "operator_done":
             execution.operator_done(int(message["operator"]), int(message["host"]), message["router"])
         case "progress":

@@ -76,8 +76,9 @@ class Reporter:
             if report is None and not messages:
                 return
             try:
-                for kind, facts in messages:
-                    self._link.tell(kind, **facts)
+                if messages:
+                    # In one call: a transfer to many helpers is over as soon as the last of them has answered.
+                    self._link.tell("several", messages=[{"kind": kind, **facts} for kind, facts in messages])
             except (pa.ArrowException, DriverLost) as error:
                 self._on_lost(error)
                 return
