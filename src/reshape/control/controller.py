@@ -323,6 +323,8 @@ class Controller:
             self._cool(worker)
 
     def _threshold(self, worker: int) -> Threshold:
+        if self._input_ended:  # tau was adjusted for predictions of input, of which there is none
+            return Threshold(self._seen.first_tau, None, self._seen.eta)
         threshold = self._thresholds.get(worker)
         # A derived tau follows what is observed until it is adjusted: one long gap between reports must not fix it.
         if threshold is None or (self._settings.tau is None and not threshold.adjustments):
