@@ -6,7 +6,7 @@ import pytest
 
 from reshape.control.commands import MergeScattered, MoveBacklog, ReplicateState, SetRouting
 from reshape.control.events import BacklogMoved, Drained, InputEnded, TransferFailed
-from reshape.control.settings import FirstPhase
+from reshape.control.settings import AdaptiveTau, FirstPhase
 from reshape.control.shares import surplus_rows
 
 from .desk import IMMUTABLE, MUTABLE, SBK, Desk, none_of, only
@@ -127,6 +127,17 @@ def test_a_failed_or_late_move_leaves_the_pair_alive() -> None:
         desk.report([900, 20, 80], LOADED)
         assert isinstance(desk.sent[-1], MoveBacklog), "it is tried again"
         assert desk.sent[-1].transfer != move.transfer
+
+
+def test_after_the_input_tau_is_not_what_predictions_made_of_it() -> None:
+    desk = Desk(backlog=True, state=MUTABLE, adaptive=AdaptiveTau(low=0.0, high=0.0, increase_by=5_000.0))
+    desk.report([0, 0, 0], [400, 300, 300])
+    moved = only(desk.report([500, 20, 80], LOADED), MoveBacklog)
+    assert desk.brain.tau(0) > 5_000, "the error was above the preferred range"
+    desk.event(BacklogMoved, moved.transfer, moved.rows)
+    desk.apply()
+    desk.event(InputEnded)
+    assert moves(desk.report([900, 100, 100])), "700 rows more than the others, with a tau of 100"
 
 
 def test_keys_that_need_order_keep_their_queue() -> None:
