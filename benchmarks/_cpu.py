@@ -26,3 +26,19 @@ def tree_cpu_s() -> float:
         mine |= found
         grown = bool(found)
     return sum(ticks.get(pid, 0) for pid in mine) / os.sysconf("SC_CLK_TCK")
+
+
+class Neighbours:
+    """How much of the machine's CPU time others took since this was made, where it is a virtual one."""
+
+    def __init__(self) -> None:
+        self._before = self._read()
+
+    def __str__(self) -> str:
+        stolen, spent = (after - before for after, before in zip(self._read(), self._before, strict=True))
+        return f"meanwhile others took {stolen / max(spent, 1):.1%} of this machine's CPU time"
+
+    @staticmethod
+    def _read() -> tuple[int, int]:
+        fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return fields[7], sum(fields)

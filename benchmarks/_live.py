@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from _cpu import Neighbours
 from pyspark.sql import DataFrame, SparkSession
 
 from reshape.flow import Flow
@@ -202,10 +203,12 @@ def main(benchmark: str, description: str, measure: Measure, *, batch_rows: int 
         .config("spark.buffer.size", "1024")
         .getOrCreate()
     )
+    neighbours = Neighbours()
     try:
         results = measure(spark, args.quick, args.rounds)
     finally:
         spark.stop()
+    say(str(neighbours))
     if args.json:
         args.json.write_text(json.dumps({"benchmark": benchmark, "quick": args.quick, **rounded(results, 5)}, indent=2))
     return 0

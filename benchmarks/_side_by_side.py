@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 import pyarrow as pa
-from _cpu import tree_cpu_s
+from _cpu import Neighbours, tree_cpu_s
 from pyspark.sql import DataFrame, SparkSession
 
 from reshape.runtime.java import ensure_java
@@ -85,10 +85,12 @@ def run(benchmark: str, description: str, measure: Measure, config: Mapping[str,
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
     )
     spark = builder.config(map=dict(config)).getOrCreate()
+    neighbours = Neighbours()
     try:
         results = measure(spark, args.quick, args.repeats)
     finally:
         spark.stop()
+    print(neighbours)
     if args.json:
         args.json.write_text(json.dumps({"benchmark": benchmark, "results": results}, indent=2))
     return 0

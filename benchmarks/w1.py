@@ -242,7 +242,7 @@ def measure(spark: SparkSession, quick: bool, rounds: int) -> dict[str, Any]:
             "unpaced": measure_unpaced(spark, sized(spark, 6_000, 0.002, 8), rounds),
         }
     return {
-        "paced": measure_paced(spark, sized(spark, 360_000, 0.002), STRATEGIES, rounds),
+        "paced": measure_paced(spark, sized(spark, 720_000, 0.001), STRATEGIES, rounds),
         "unpaced": measure_unpaced(spark, sized(spark, 360_000, 0.001), rounds),
     }
 
@@ -258,4 +258,4 @@ def _tell(name: str, got: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main("w1", __doc__ or "", measure, batch_rows=1000))
+    sys.exit(main("w1", __doc__ or "", measure, batch_rows=2000))

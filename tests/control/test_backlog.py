@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reshape.control.commands import MergeScattered, MoveBacklog, ReplicateState, SetRouting
-from reshape.control.events import BacklogMoved, Drained, InputEnded, TransferFailed
+from reshape.control.events import BacklogMoved, Drained, InputEnded, StateTransferred, TransferFailed
 from reshape.control.settings import AdaptiveTau, FirstPhase
 from reshape.control.shares import surplus_rows
 
@@ -127,6 +127,32 @@ def test_a_failed_or_late_move_leaves_the_pair_alive() -> None:
         desk.report([900, 20, 80], LOADED)
         assert isinstance(desk.sent[-1], MoveBacklog), "it is tried again"
         assert desk.sent[-1].transfer != move.transfer
+
+
+def test_rows_that_come_before_the_table_is_in_use_are_counted_too() -> None:
+    """800 rows a second go to a worker that does 100; what the report said is half a second old."""
+    moved = []
+    for after in (0.0, 0.5):
+        desk = Desk(backlog=True)
+        desk.report([0, 0, 0], LOADED)
+        sent = only(desk.report([500, 20, 80], LOADED), ReplicateState)
+        moved.append(moves(desk.event(StateTransferred, sent.transfer, 1, 0, 0.1, after=after))[0, 1])
+    assert moved[0] == 240
+    assert moved[1] == pytest.approx(240 + 0.5 * (800 - 100) / 2, rel=0.05)
+
+
+def test_what_is_queued_is_evened_out_while_tau_is_high() -> None:
+    """tau grows while predictions are poor; queued rows need none."""
+    desk = Desk(backlog=True, state=MUTABLE, adaptive=AdaptiveTau(low=0.0, high=0.0, increase_by=5_000.0))
+    desk.report([0, 0, 0], [400, 300, 300])
+    moved = only(desk.report([500, 20, 80], LOADED), MoveBacklog)
+    desk.event(BacklogMoved, moved.transfer, moved.rows)
+    desk.apply()
+    assert desk.brain.tau(0) > 5_000
+    assert none_of(desk.report([300, 250, 80], LOADED), MoveBacklog)
+    commands = desk.report([700, 300, 80], LOADED)
+    assert moves(commands) == {(0, 1): 200}
+    assert none_of(commands, SetRouting), "only the queue"
 
 
 def test_after_the_input_tau_is_not_what_predictions_made_of_it() -> None:

@@ -145,15 +145,28 @@ class SplitByRecords:
 
     def _level(self, m: Mitigation, *, back: bool = False) -> str | None:
         """Share the future and, at once, even out what is queued already."""
+        queued = self._queued_soon(m)
         ended = self._share(m)
         if ended is not None:
             return ended
-        queued = self._seen.queued
         if back:
             self._move(m, surplus_rows(queued[m.skewed], {h: queued[h] for h in m.helpers}), back=True)
         else:
             self._move(m, backlog_rows(queued[m.skewed], {h: queued[h] for h in m.helpers}))
         return None
+
+    def _queued_soon(self, m: Mitigation) -> dict[int, int]:
+        """What will be queued when the next table is in use: until then rows arrive as they did before."""
+        seen = self._seen
+        ahead_s = self._out.time - seen.time + self.control_lag_s
+        rule = self._out.routing.current.owners.get(m.skewed)
+        arriving = seen.input_rate * seen.fraction(m.skewed)
+        found = {}
+        for worker in m.group:
+            rate = 0.0 if worker == m.skewed else seen.input_rate * seen.fraction(worker)
+            rate += arriving * (float(rule.share_of(worker)) if rule is not None else worker == m.skewed)
+            found[worker] = max(0, seen.queued[worker] + int(ahead_s * (rate - seen.speed)))
+        return found
 
     def _hand_backlog(self, m: Mitigation) -> str | None:
         if not self._any_row_may_move(m):
@@ -207,6 +220,9 @@ class SplitByRecords:
             return None
         found = threshold.look(gap, self._forecast(m))
         if not found.start:
+            # tau grows while predictions are poor; what is queued can be evened out whatever is predicted.
+            if self._settings.backlog and gap >= seen.first_tau and not m.queue_was_dry and self._any_row_may_move(m):
+                self._move(m, backlog_rows(seen.queued[m.skewed], {h: seen.queued[h] for h in m.helpers}))
             return None
         self._out.tell(
             Kind.ITERATED,
