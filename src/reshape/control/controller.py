@@ -19,17 +19,19 @@ from reshape.control.events import (
 )
 from reshape.control.helpers import Outlook, choose_helpers, rank_candidates
 from reshape.control.keysplit import SplitByKeys
+from reshape.control.loans import Loans
 from reshape.control.migration import worth_migrating
 from reshape.control.mitigation import Mitigation, Phase, Transfer, TransferKind
 from reshape.control.observation import Observation
 from reshape.control.outbox import Outbox, names, rows
+from reshape.control.patience import Patience
 from reshape.control.profile import OperatorProfile, Split, StateKind
 from reshape.control.records import SplitByRecords
 from reshape.control.reduction import PeriodicReduction
 from reshape.control.routing import RoutingTable
 from reshape.control.settings import FirstPhase, History, Settings
 from reshape.control.story import Decision, Kind
-from reshape.control.threshold import Forecast, Threshold, start_earlier
+from reshape.control.threshold import Forecast, Thresholds, start_earlier
 from reshape.control.transfers import Transfers
 
 # A step stays short however many workers are skewed at once: after changing something for so many workers it leaves the
@@ -39,9 +41,6 @@ MOST_CHANGES_PER_STEP = 256
 MOST_HELPERS = 64
 # A pair is dissolved when both have had next to nothing to do for so many reports.
 CALM_REPORTS = 10
-# After a refusal or failure a worker is left alone for so many report periods, twice as long after each further one.
-COOLDOWN_PERIODS = 4.0
-MOST_COOLDOWN_DOUBLINGS = 6
 INPUT_ENDED = "the input has ended and nothing is left to redirect"
 
 
@@ -60,11 +59,10 @@ class Controller:
         self._tactic: SplitByKeys | SplitByRecords = tactic(profile, settings, self._seen, self._out, self._transfers)
         self._mitigations: dict[int, Mitigation] = {}
         self._busy_with: dict[int, int] = {}  # worker -> skewed worker of its group
-        self._thresholds: dict[int, Threshold] = {}
+        self._thresholds = Thresholds(self._seen, settings)
         self._scattered: dict[int, set[int]] = {}
-        self._lent: dict[int, set[int]] = {}  # worker -> owners whose rows may wait at it
-        self._dry: set[tuple[int, int]] = set()  # (worker, owner): none of the owner's rows are left there to move
-        self._cooling: dict[int, tuple[float, int]] = {}  # worker -> (not before, failures)
+        self._loans = Loans()
+        self._patience = Patience(self._seen, settings.transfer_timeout_s)
         self._changes_left = 0
         self._unapplied: dict[int, float] = {}  # version -> when it was sent
         self._send_again_at = inf
@@ -95,8 +93,7 @@ class Controller:
 
     def tau(self, worker: int) -> float:
         """The threshold that holds for a worker now."""
-        known = self._thresholds.get(worker)
-        return known.tau if known is not None else self._seen.first_tau
+        return self._thresholds.tau(worker)
 
     def story(self, worker: int) -> list[str]:
         return self._out.story.of(worker)
@@ -163,7 +160,7 @@ class Controller:
         if self._is_calm(m):
             self._end(m, "it and its helpers have had next to nothing to do for a while")
             return
-        reason = self._tactic.advance(m, self._threshold(m.skewed))
+        reason = self._tactic.advance(m, self._thresholds.of(m.skewed))
         if reason is not None:
             self._end(m, reason)
 
@@ -187,7 +184,7 @@ class Controller:
         seen = self._seen
         eta, loads = seen.eta, seen.workloads
         free = [w for w in range(seen.workers) if w not in self._busy_with]
-        skewed = [w for w in free if loads[w] >= eta and self._cooled(w)]
+        skewed = [w for w in free if loads[w] >= eta and self._patience.is_over(w)]
         skewed.sort(key=loads.__getitem__, reverse=True)
         fixed = self._settings.fixed_helpers
         if fixed is not None:
@@ -226,7 +223,7 @@ class Controller:
         gap = loads[worker] - min(loads[h] for h in candidates)
         if gap <= 0:
             return
-        threshold = self._threshold(worker)
+        threshold = self._thresholds.of(worker)
         own, other = seen.predict(worker), seen.predict(best)
         predicted_gap = own.mean - other.mean
         error = max(own.standard_error, other.standard_error)
@@ -255,17 +252,15 @@ class Controller:
                 f"something to redirect for {max(seen.input_left_s, backlog_s):.1f} s only"
             )
             self._out.tell(Kind.REFUSED, worker, helpers, text, "too late to migrate")
-            self._cool(worker)
+            self._patience.failed(worker)
             return
         lender = owner if owner != worker else None
         self._start(Mitigation(worker, helpers, seen.time, lender=lender), gap, tau, found.change.value, cost)
 
     def _whose(self, worker: int) -> int:
-        """Whose rows are to move away from a worker: its own, and when those are gone the ones that it helps with."""
-        if self._input_ended and self._profile.split is Split.BY_RECORDS and (worker, worker) in self._dry:
-            left = (owner for owner in sorted(self._lent.get(worker, ())) if (worker, owner) not in self._dry)
-            return next(left, worker)
-        return worker
+        """Whose rows are to move away from a worker; while there is input, its own."""
+        lends = self._input_ended and self._profile.split is Split.BY_RECORDS
+        return self._loans.whose(worker) if lends else worker
 
     def _choose(self, worker: int, candidates: Sequence[int], most: int) -> tuple[int, ...]:
         """One helper, as many as set, or as many as chi says (§6.2)."""
@@ -299,15 +294,13 @@ class Controller:
     def _start(self, m: Mitigation, gap: float, tau: float, change: str, cost: float) -> None:
         loads, worker, helpers = self._seen.workloads, m.skewed, m.helpers
         if self._tactic.refuses(m):
-            self._cool(worker)
+            self._patience.failed(worker)
             return
         self._mitigations[worker] = m
         self._changes_left -= len(m.group)
         for member in m.group:
             self._busy_with[member] = worker
-        for helper in helpers:
-            self._lent.setdefault(helper, set()).add(m.owner)
-            self._dry.discard((helper, m.owner))
+        self._loans.lend(m.owner, helpers)
         waiting = ", ".join(f"{rows(loads[h])} at worker {h}" for h in helpers)
         state = f"; its state takes about {cost:.2f} s to migrate" if cost > 0 else ""
         self._out.tell(
@@ -320,36 +313,14 @@ class Controller:
         reason = self._tactic.start(m)
         if reason is not None:
             self._end(m, reason)
-            self._cool(worker)
-
-    def _threshold(self, worker: int) -> Threshold:
-        if self._input_ended:  # tau was adjusted for predictions of input, of which there is none
-            return Threshold(self._seen.first_tau, None, self._seen.eta)
-        threshold = self._thresholds.get(worker)
-        # A derived tau follows what is observed until it is adjusted: one long gap between reports must not fix it.
-        if threshold is None or (self._settings.tau is None and not threshold.adjustments):
-            tau = self._seen.first_tau
-            threshold = Threshold(tau, self._settings.adaptive, self._seen.eta)
-            if tau < inf:
-                self._thresholds[worker] = threshold
-        return threshold
-
-    def _cooled(self, worker: int) -> bool:
-        return worker not in self._cooling or self._seen.time >= self._cooling[worker][0]
-
-    def _cool(self, worker: int) -> None:
-        failures = self._cooling.get(worker, (0.0, 0))[1]
-        wait = max(COOLDOWN_PERIODS * self._seen.period, 1e-3) * 2 ** min(failures, MOST_COOLDOWN_DOUBLINGS)
-        # One long gap between two reports must not put a worker to sleep: it waits no longer than for an answer.
-        wait = min(wait, self._settings.transfer_timeout_s)
-        self._cooling[worker] = (self._seen.time + wait, failures + 1)
+            self._patience.failed(worker)
 
     # -- answers -------------------------------------------------------------------------------------------------
 
     def _on_state(self, event: StateTransferred) -> None:
         transfer = self._transfers.arrived(event)
         if transfer is not None:
-            self._cooling.pop(transfer.skewed, None)
+            self._patience.worked(transfer.skewed)
             self._if_answered(transfer)
 
     def _on_failure(self, event: TransferFailed) -> None:
@@ -365,9 +336,9 @@ class Controller:
         self._transfers.close(m, transfer)
         self._tactic.backlog_moved(m, event.rows)
         if event.rows < transfer.rows and m.phase is Phase.HANDING_OVER:
-            self._dry.add((m.skewed, m.owner))
+            self._loans.ran_dry(m.skewed, m.owner)
         if event.rows == 0 and self._whose(m.skewed) in (m.skewed, m.owner):
-            self._cool(m.skewed)
+            self._patience.failed(m.skewed)
         if self._profile.state is StateKind.MUTABLE:
             self._scatter(m)
         if m.phase is Phase.HANDING_OVER and not m.transfers:
@@ -391,7 +362,7 @@ class Controller:
             f"{transfer.kind.value} from worker {m.skewed} to {names(helpers)} failed ({why}); routing stays as "
             f"it was before",
         )
-        self._cool(m.skewed)
+        self._patience.failed(m.skewed)
         if transfer.kind is not TransferKind.BACKLOG:
             for helper in self._tactic.lost(m, transfer, helpers):
                 self._busy_with.pop(helper, None)
@@ -452,7 +423,7 @@ class Controller:
         )
 
     def _on_input_ended(self) -> None:
-        self._input_ended = self._tactic.input_ended = True
+        self._input_ended = self._tactic.input_ended = self._thresholds.input_ended = True
         self._unapplied.clear()
         self._applied_version = self.table.version
         for m in list(self._mitigations.values()):
@@ -460,7 +431,7 @@ class Controller:
                 self._end(m, INPUT_ENDED)
 
     def _on_drained(self) -> None:
-        self._input_ended = self._tactic.input_ended = self._drained = True
+        self._input_ended = self._tactic.input_ended = self._thresholds.input_ended = self._drained = True
         for m in list(self._mitigations.values()):
             self._end(m, "every row has been processed")
         self._merge(final=True)

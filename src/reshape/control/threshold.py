@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
-from reshape.control.settings import AdaptiveTau
+from reshape.control.observation import Observation
+from reshape.control.settings import AdaptiveTau, Settings
 
 # Without a given range, the standard error is judged against the predicted gap between the two workers: at two
 # fifths of it the share of phase two is a guess, at a fifth it is as good as it needs to be.
@@ -107,3 +109,30 @@ class Threshold:
         self.tau = found.tau
         self.adjustments += 1
         return found
+
+
+class Thresholds:
+    """tau of every worker."""
+
+    def __init__(self, seen: Observation, settings: Settings) -> None:
+        self._seen = seen
+        self._settings = settings
+        self._known: dict[int, Threshold] = {}
+        self.input_ended = False
+
+    def tau(self, worker: int) -> float:
+        """The threshold that holds for a worker now."""
+        known = self._known.get(worker)
+        return known.tau if known is not None else self._seen.first_tau
+
+    def of(self, worker: int) -> Threshold:
+        if self.input_ended:  # tau was adjusted for predictions of input, of which there is none
+            return Threshold(self._seen.first_tau, None, self._seen.eta)
+        known = self._known.get(worker)
+        # A derived tau follows what is observed until it is adjusted: one long gap between reports must not fix it.
+        if known is None or (self._settings.tau is None and not known.adjustments):
+            tau = self._seen.first_tau
+            known = Threshold(tau, self._settings.adaptive, self._seen.eta)
+            if tau < inf:
+                self._known[worker] = known
+        return known

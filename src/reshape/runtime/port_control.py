@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from reshape.control.brain import Brain
@@ -34,6 +33,7 @@ from reshape.control.events import (
 )
 from reshape.control.routing import RoutingTable
 from reshape.runtime.counts import PortCounts
+from reshape.runtime.hand_overs import HandOvers
 from reshape.runtime.tables import pack_table
 
 MakeEvent = Callable[[int, float], Event]
@@ -43,45 +43,6 @@ class Post(Protocol):
     """Gives an order to a task or to a group of tasks."""
 
     def __call__(self, to: str, kind: str, **facts: Any) -> None: ...
-
-
-@dataclass(slots=True)
-class _HandOver:
-    """Keys on their way from one worker to another. ``after`` are transfers that brought them to the source.
-
-    ``returns`` are cancelled ones whose rows, held back at what is the source now, it takes along. If it is cancelled
-    itself, those rows wait where its keys return to: whoever brings them ``adopts`` the rows.
-    """
-
-    id: int
-    source: int
-    target: int
-    keys: frozenset[Any]
-    buckets: frozenset[int]
-    hold_version: int  # rows sent under this version or later wait at the target
-    fence_version: int  # the state leaves when no router can send rows of an earlier version any more
-    after: set[int] = field(default_factory=set)
-    returns: set[int] = field(default_factory=set)
-    adopts: set[int] = field(default_factory=set)
-    held: bool = False
-    asked: bool = False  # the source was told to give
-    cancelled: bool = False  # or failed: the state stays at the source
-    over: bool = False
-
-    def touches(self, other: _HandOver) -> bool:
-        """May both be about the same keys?"""
-        mixed = bool(self.keys and other.buckets) or bool(self.buckets and other.keys)
-        return mixed or not (self.keys.isdisjoint(other.keys) and self.buckets.isdisjoint(other.buckets))
-
-    def undoes(self, other: _HandOver) -> bool:
-        """Does it bring all keys of another one back to where they were?
-
-        One that undoes a third one, which was cancelled, comes too early for that.
-        """
-        if self.id < 0 or self.cancelled:
-            return other.id in self.returns
-        there = self.target == other.source and self.keys >= other.keys and self.buckets >= other.buckets
-        return there and other.id in self.after
 
 
 class PortControl:
@@ -118,7 +79,7 @@ class PortControl:
         self._posted = brain.table
         self._tables: deque[RoutingTable] = deque()  # not yet posted: a hold has to come first
         self._told_version = brain.table.version
-        self._hand_overs: dict[int, _HandOver] = {}
+        self._hand_overs = HandOvers(self._order, self._is_fenced)
         self._internal = 0
         self._backlogs: dict[int, tuple[int, int]] = {}  # transfer -> (source, target)
         self._busy_before = self.counts.busy_s.copy()
@@ -241,16 +202,7 @@ class PortControl:
                 case ReplicateState():
                     self._replicate(command)
                 case HandOverState():
-                    over = _HandOver(
-                        command.transfer,
-                        command.source,
-                        command.target,
-                        command.keys,
-                        command.buckets,
-                        command.version,
-                        command.version,
-                    )
-                    self._start_hand_over(over)
+                    self._hand_overs.start(command)
                 case MoveBacklog():
                     self._backlogs[command.transfer] = (command.source, command.target)
                     self._order(
@@ -281,12 +233,11 @@ class PortControl:
     def _post_tables(self) -> None:
         while self._tables:
             table = self._tables[0]
-            waiting = [h for h in self._hand_overs.values() if h.hold_version <= table.version and not h.held]
-            if waiting:
+            if self._hand_overs.wait_for_holds(table.version):
                 return
             self._tables.popleft()
             self._posted = table
-            fence = any(h.fence_version == table.version and not h.over for h in self._hand_overs.values())
+            fence = self._hand_overs.need_fence(table.version)
             self._post("all", "routing", operator=self.operator, port=self.port, table=pack_table(table), fence=fence)
         self._routers_moved_on()
 
@@ -305,63 +256,26 @@ class PortControl:
 
     def state_done(self, transfer: int, helper: int, size: int, seconds: float) -> None:
         """A helper has the state of a transfer."""
-        over = self._hand_overs.get(transfer)
-        if over is not None:
-            over.over = True
-            self._advance_hand_overs()
+        self._hand_overs.done(transfer)
+        self._advance_hand_overs()
         if transfer > 0:
             self._tell(lambda event, time: StateTransferred(event, time, transfer, helper, size, seconds))
 
     def state_failed(self, transfer: int, helper: int, reason: str) -> None:
         """The state of a transfer stayed where it was."""
-        over = self._hand_overs.get(transfer)
-        if over is not None:
-            over.asked = False  # not given: what is held back returns when the brain cancels, or at the end
-            over.cancelled = True
-            self._check_drained()
+        self._hand_overs.failed(transfer)
+        self._check_drained()
         if transfer > 0:
             self._tell(lambda event, time: TransferFailed(event, time, transfer, helper, reason))
 
     # Keys that move
 
-    def _start_hand_over(self, over: _HandOver) -> None:
-        for known in self._hand_overs.values():
-            if not known.over and known.target == over.source and known.touches(over):
-                over.after.add(known.id)
-        self._hand_overs[over.id] = over
-        self._order(
-            over.target,
-            "hold",
-            transfer=over.id,
-            worker=over.target,
-            keys=sorted(over.keys),
-            buckets=sorted(over.buckets),
-            version=over.hold_version,
-        )
-
     def holding(self, transfer: int) -> None:
-        over = self._hand_overs.get(transfer)
-        if over is not None:
-            over.held = True
+        if self._hand_overs.held(transfer):
             self._post_tables()
 
     def _advance_hand_overs(self) -> None:
-        """Tell sources to give what no router can send rows for any more."""
-        for over in list(self._hand_overs.values()):
-            ready = over.held and not over.asked and not over.cancelled and self._is_fenced(over.fence_version)
-            if ready and all(self._hand_overs[earlier].over for earlier in over.after):
-                over.asked = True
-                self._order(
-                    over.source,
-                    "give",
-                    transfer=over.id,
-                    source=over.source,
-                    target=over.target,
-                    keys=sorted(over.keys),
-                    buckets=sorted(over.buckets),
-                    returns=sorted(over.returns),
-                    adopts=sorted(over.adopts),
-                )
+        self._hand_overs.advance()
         self._check_drained()
 
     def _is_fenced(self, version: int) -> bool:
@@ -372,44 +286,15 @@ class PortControl:
         return version <= min(fenced, self._posted.version)
 
     def _cancel(self, transfer: int, version: int | None) -> None:
-        """The state of a hand-over has to end at its source. What was held back for it goes there too, in order."""
-        over = self._hand_overs.get(transfer)
-        if over is None:
-            self._post("hosts", "forget", operator=self.operator, port=self.port, transfer=transfer)
-            return
-        back = next((h for h in self._hand_overs.values() if h.undoes(over)), None)
-        if back is None:
-            self._internal += 1
-            latest = self._latest_version
-            back = _HandOver(
-                -self._internal,
-                over.target,
-                over.source,
-                over.keys,
-                over.buckets,
-                latest + 1 if version is None else version,
-                latest if version is None else version,
-            )
-            self._start_hand_over(back)
-            back.after.add(over.id)
-        back.returns |= {over.id, *over.adopts}
-        back.adopts |= over.returns
-        if over.over:
+        if self._hand_overs.cancel(transfer, version, self._latest_version):
             self._advance_hand_overs()
-            return
-        over.cancelled = True
-        if over.asked:
-            self._order(over.source, "withdraw", transfer=transfer, source=over.source)
         else:
-            over.over = True
-            self._advance_hand_overs()
+            self._post("hosts", "forget", operator=self.operator, port=self.port, transfer=transfer)
 
     def withdrawn(self, transfer: int) -> None:
-        """The source's answer: it gives nothing any more. If the state had left before, it returns from the target."""
-        over = self._hand_overs.get(transfer)
-        if over is not None:
-            over.over = True
-            self._advance_hand_overs()
+        """The source's answer: it gives nothing any more."""
+        self._hand_overs.done(transfer)
+        self._advance_hand_overs()
 
     # Rows that wait
 
@@ -435,9 +320,9 @@ class PortControl:
     def _check_drained(self) -> None:
         if self.drained or not self.input_ended or self.counts.routers or self._backlogs:
             return
-        for failed in [h for h in self._hand_overs.values() if h.cancelled and not h.asked and not h.over]:
-            self._cancel(failed.id, None)  # the brain did not, and no row will come to make it
-        if any(not over.over for over in self._hand_overs.values()) or not self.counts.all_processed:
+        for failed in self._hand_overs.left_to_cancel():
+            self._cancel(failed, None)  # the brain did not, and no row will come to make it
+        if not self._hand_overs.all_over or not self.counts.all_processed:
             return
         self.drained = True
         self._later.clear()
