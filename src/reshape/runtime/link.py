@@ -84,7 +84,7 @@ class ControlLink:
     def close(self) -> None:
         """Stop polling; returns when no order will be obeyed any more."""
         self._closing.set()
-        if self._notes is not None:
+        if self._notes is not None and self.lost is None:  # nobody would say that the last ones have been taken
             with contextlib.suppress(pa.ArrowException):
                 self._notes.close()
         if self._thread.is_alive():
