@@ -107,8 +107,7 @@ def clocked() -> Iterator[dict[str, list[float]]]:
         (HostLoop, "router_counts"),
         (Reporter, "_tell_report"),
         (SourceTask, "_report"),
-        (DriverService, "_tell"),
-        (DriverService, "_note"),
+        (DriverService, "_note"),  # tells end there too
         (PortControl, "tick"),
     ]
     before = [getattr(owner, name) for owner, name in pieces]

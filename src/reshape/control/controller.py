@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from reshape.control.choice import HelperChoice
 from reshape.control.commands import Command
 from reshape.control.events import (
     BacklogMoved,
@@ -17,7 +18,7 @@ from reshape.control.events import (
     TransferFailed,
     Watermark,
 )
-from reshape.control.helpers import Outlook, choose_helpers, rank_candidates
+from reshape.control.helpers import excess_shares, rank_candidates
 from reshape.control.keysplit import SplitByKeys
 from reshape.control.loans import Loans
 from reshape.control.migration import worth_migrating
@@ -62,12 +63,12 @@ class Controller:
         self._thresholds = Thresholds(self._seen, settings)
         self._scattered: dict[int, set[int]] = {}
         self._loans = Loans()
+        self._choice = HelperChoice(profile, settings, self._seen, self._transfers)
         self._patience = Patience(self._seen, settings.transfer_timeout_s)
         self._changes_left = 0
         self._unapplied: dict[int, float] = {}  # version -> when it was sent
         self._send_again_at = inf
         self._applied_version = 0
-        self._input_ended = False
         self._drained = False
         self._reduction = (
             PeriodicReduction(settings.reduction_period_s) if settings.reduction_period_s is not None else None
@@ -144,7 +145,7 @@ class Controller:
                 if not m.settled(self._applied_version):
                     self._changed(m)
         self._changes_left = MOST_CHANGES_PER_STEP
-        if not self._input_ended or self._backlog:
+        if not self._seen.input_ended or self._backlog:
             self._detect()
 
     def _changed(self, m: Mitigation) -> None:
@@ -154,7 +155,7 @@ class Controller:
             self._mitigations[m.skewed] = self._mitigations.pop(m.skewed)
 
     def _advance(self, m: Mitigation) -> None:
-        if self._input_ended:
+        if self._seen.input_ended:
             self._end(m, INPUT_ENDED)
             return
         if self._is_calm(m):
@@ -195,7 +196,7 @@ class Controller:
             return
         expected = self._seen.estimator.model.means() if self._settings.helpers is None else None
         candidates = rank_candidates(loads, free, seen.idle, expected)
-        excess = self._excess(skewed)
+        excess = excess_shares(loads, skewed)
         first = 0
         for worker in skewed:
             if self._changes_left <= 0:
@@ -205,14 +206,6 @@ class Controller:
                 first += 1
             offered = [h for h in candidates[first : first + 2 * most] if h not in self._busy_with and h != worker]
             self._consider(worker, offered, most)
-
-    def _excess(self, skewed: Sequence[int]) -> dict[int, float]:
-        """How much of all excess load each skewed worker has: its fair part of the candidates."""
-        loads = self._seen.workloads
-        mean = sum(loads) / len(loads)
-        over = {w: max(0.0, loads[w] - mean) for w in skewed}
-        total = sum(over.values())
-        return {w: (value / total if total > 0 else 0.0) for w, value in over.items()}
 
     def _consider(self, worker: int, candidates: Sequence[int], most: int) -> None:
         seen = self._seen
@@ -243,7 +236,7 @@ class Controller:
             return
         least = tau if gap >= tau else gap / 2
         suitable = [h for h in candidates if loads[worker] - loads[h] >= least]
-        helpers = self._choose(worker, suitable, most)
+        helpers = self._choice.choose(worker, suitable, most)
         cost = self._transfers.expected_s(owner, len(helpers)) if needs_state else 0.0
         backlog_s = seen.backlog_left_s(worker) if self._backlog else 0.0
         if not worth_migrating(cost, seen.input_left_s, backlog_s):
@@ -259,37 +252,8 @@ class Controller:
 
     def _whose(self, worker: int) -> int:
         """Whose rows are to move away from a worker; while there is input, its own."""
-        lends = self._input_ended and self._profile.split is Split.BY_RECORDS
+        lends = self._seen.input_ended and self._profile.split is Split.BY_RECORDS
         return self._loans.whose(worker) if lends else worker
-
-    def _choose(self, worker: int, candidates: Sequence[int], most: int) -> tuple[int, ...]:
-        """One helper, as many as set, or as many as chi says (§6.2)."""
-        if self._profile.split is Split.BY_KEYS:
-            return tuple(candidates[:1])
-        if self._settings.fixed_helpers is not None:
-            return tuple(candidates)
-        if self._settings.helpers is not None:
-            return tuple(candidates[: self._settings.helpers])
-        seen = self._seen
-        if self._input_ended:
-            # Only what is queued counts now.
-            total = float(sum(seen.queued)) or 1.0
-            outlook = Outlook(total, 0.0, seen.input_rate, float(seen.queued[worker]))
-            fractions = {w: seen.queued[w] / total for w in (worker, *candidates)}
-        else:
-            left = None if seen.remaining is None else float(seen.remaining)
-            whole = None if left is None else seen.routed_total + left
-            backlog = float(seen.queued[worker]) if self._backlog else 0.0
-            outlook = Outlook(whole, left, seen.input_rate, backlog)
-            fractions = {w: seen.fraction(w) for w in (worker, *candidates)}
-        migrates = self._profile.state is StateKind.IMMUTABLE
-        return choose_helpers(
-            fractions[worker],
-            [(w, fractions[w]) for w in candidates],
-            lambda count: self._transfers.expected_s(worker, count) if migrates else 0.0,
-            outlook,
-            most,
-        )
 
     def _start(self, m: Mitigation, gap: float, tau: float, change: str, cost: float) -> None:
         loads, worker, helpers = self._seen.workloads, m.skewed, m.helpers
@@ -406,7 +370,7 @@ class Controller:
         Where mutable state has to be returned first, the group lives on until that is done.
         """
         self._transfers.abandon(m, reason)
-        if m.helpers and not self._input_ended and not self._tactic.withdraw(m):
+        if m.helpers and not self._seen.input_ended and not self._tactic.withdraw(m):
             m.phase = Phase.ENDING
             return
         self._remove(m, reason)
@@ -423,7 +387,7 @@ class Controller:
         )
 
     def _on_input_ended(self) -> None:
-        self._input_ended = self._tactic.input_ended = self._thresholds.input_ended = True
+        self._seen.input_ended = True
         self._unapplied.clear()
         self._applied_version = self.table.version
         for m in list(self._mitigations.values()):
@@ -431,7 +395,7 @@ class Controller:
                 self._end(m, INPUT_ENDED)
 
     def _on_drained(self) -> None:
-        self._input_ended = self._tactic.input_ended = self._thresholds.input_ended = self._drained = True
+        self._seen.input_ended = self._drained = True
         for m in list(self._mitigations.values()):
             self._end(m, "every row has been processed")
         self._merge(final=True)
@@ -457,7 +421,7 @@ class Controller:
 
     def _publish(self) -> None:
         """Send a new table, or once more the one that not all routers have acknowledged in time: never both."""
-        if self._input_ended:
+        if self._seen.input_ended:
             self._note_scattered()  # queued rows may move without any rule
             return
         table = self._out.publish()
@@ -476,7 +440,7 @@ class Controller:
         assert len(set(helpers)) == len(helpers), f"a helper serves two skewed workers: {helpers}"
         assert not skewed & set(helpers), f"skewed workers and helpers overlap: {skewed & set(helpers)}"
         assert set(self._busy_with) == skewed | set(helpers), "roles and mitigations disagree"
-        if not self._input_ended:
+        if not self._seen.input_ended:
             assert set(self.table.owners) <= skewed, "a rule without a mitigation"
             if self._profile.order_matters:
                 keepers = {worker for shares in self.table.keys.values() for worker in shares.workers}

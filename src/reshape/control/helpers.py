@@ -14,6 +14,14 @@ def skew_test(workload: float, candidate: float, eta: float, tau: float) -> bool
     return workload >= eta and workload - candidate >= tau
 
 
+def excess_shares(workloads: Sequence[float], skewed: Sequence[int]) -> dict[int, float]:
+    """How much of all excess load each skewed worker has: its fair part of the candidates."""
+    mean = sum(workloads) / len(workloads)
+    over = {worker: max(0.0, workloads[worker] - mean) for worker in skewed}
+    total = sum(over.values())
+    return {worker: (value / total if total > 0 else 0.0) for worker, value in over.items()}
+
+
 def rank_candidates(
     workloads: Sequence[float], free: Sequence[int], idle: float, expected: Sequence[float] | None = None
 ) -> list[int]:

@@ -36,7 +36,6 @@ class SplitByKeys:
         self._seen = seen
         self._out = out
         self._transfers = transfers
-        self.input_ended = False
         self.control_lag_s = 0.0
 
     def refuses(self, m: Mitigation) -> bool:
@@ -49,7 +48,7 @@ class SplitByKeys:
 
     def state_ready(self, m: Mitigation) -> str | None:
         """A hand-over is complete."""
-        if self.input_ended:
+        if self._seen.input_ended:
             return "the input has ended"
         self._settle(m)
         return None

@@ -57,6 +57,7 @@ class Observation:
         self.input_rate = 0.0  # rows/s that the operator takes in
         self.remaining: int | None = None
         self.routed_total = 0
+        self.input_ended = False  # set by the brain, which is told
 
     def take(self, event: MetricsCollected) -> bool:
         """Note a report; False if it is older than the last one, the same, or does not fit the operator."""

@@ -38,7 +38,6 @@ class SplitByRecords:
         self._out = out
         self._transfers = transfers
         self._max_denominator = settings.max_denominator
-        self.input_ended = False
         self.control_lag_s = 0.0
 
     def refuses(self, m: Mitigation) -> bool:
@@ -47,7 +46,7 @@ class SplitByRecords:
 
     def start(self, m: Mitigation) -> str | None:
         """Bring the state to the helpers, or go straight on where none is needed: mutable state scatters (§5.4)."""
-        if self._settings.first_phase is FirstPhase.PART and not self.input_ended:
+        if self._settings.first_phase is FirstPhase.PART and not self._seen.input_ended:
             m.part = self._heavy_part(m.skewed)
         if self._profile.state is StateKind.IMMUTABLE:
             missing = tuple(h for h in m.helpers if not self._transfers.has_replica(m.owner, h, m.part))
@@ -57,7 +56,7 @@ class SplitByRecords:
         return self.state_ready(m)
 
     def state_ready(self, m: Mitigation) -> str | None:
-        if self.input_ended:
+        if self._seen.input_ended:
             return self._hand_backlog(m)
         if self._settings.backlog and self._any_row_may_move(m):
             return self._level(m)
@@ -152,8 +151,12 @@ class SplitByRecords:
         if back:
             self._move(m, surplus_rows(queued[m.skewed], {h: queued[h] for h in m.helpers}), back=True)
         else:
-            self._move(m, backlog_rows(queued[m.skewed], {h: queued[h] for h in m.helpers}))
+            self._move(m, self._gifts(m, queued))
         return None
+
+    def _gifts(self, m: Mitigation, queued: Mapping[int, int] | Sequence[int]) -> dict[int, int]:
+        """Queued rows that make the group level."""
+        return backlog_rows(queued[m.skewed], {h: queued[h] for h in m.helpers})
 
     def _queued_soon(self, m: Mitigation) -> dict[int, int]:
         """What will be queued when the next table is in use: until then rows arrive as they did before."""
@@ -171,8 +174,7 @@ class SplitByRecords:
     def _hand_backlog(self, m: Mitigation) -> str | None:
         if not self._any_row_may_move(m):
             return "its helpers have the state of some of its keys only, and its queued rows are of all keys"
-        queued = self._seen.queued
-        gifts = backlog_rows(queued[m.skewed], {h: queued[h] for h in m.helpers})
+        gifts = self._gifts(m, self._seen.queued)
         if not gifts:
             return "its helpers have no less to do by now"
         m.phase = Phase.HANDING_OVER
@@ -222,7 +224,7 @@ class SplitByRecords:
         if not found.start:
             # tau grows while predictions are poor; what is queued can be evened out whatever is predicted.
             if self._settings.backlog and gap >= seen.first_tau and not m.queue_was_dry and self._any_row_may_move(m):
-                self._move(m, backlog_rows(seen.queued[m.skewed], {h: seen.queued[h] for h in m.helpers}))
+                self._move(m, self._gifts(m, seen.queued))
             return None
         self._out.tell(
             Kind.ITERATED,

@@ -118,15 +118,14 @@ class Thresholds:
         self._seen = seen
         self._settings = settings
         self._known: dict[int, Threshold] = {}
-        self.input_ended = False
 
     def tau(self, worker: int) -> float:
         """The threshold that holds for a worker now."""
-        known = self._known.get(worker)
+        known = None if self._seen.input_ended else self._known.get(worker)
         return known.tau if known is not None else self._seen.first_tau
 
     def of(self, worker: int) -> Threshold:
-        if self.input_ended:  # tau was adjusted for predictions of input, of which there is none
+        if self._seen.input_ended:  # tau was adjusted for predictions of input, of which there is none
             return Threshold(self._seen.first_tau, None, self._seen.eta)
         known = self._known.get(worker)
         # A derived tau follows what is observed until it is adjusted: one long gap between reports must not fix it.

@@ -14,7 +14,7 @@ from reshape.operators.base import Operator
 from reshape.plan.mitigation import Mitigation, choose_split
 from reshape.plan.ordering import Ordering
 
-# A brain looks at its workers ten times a second: it reacts within a blink, for a hundredth of the time.
+# A brain looks at its workers ten times a second: it reacts within a blink, for less than a hundredth of the time.
 REPORT_S = 0.1
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

@@ -1,7 +1,7 @@
 """A task's line to the driver: reports go up, orders come down. Apart from the data, so never behind it.
 
 Both are JSON. What must not be lost is an action of Arrow Flight, answered by the driver; counts, of which the newest
-replace all others, go up a line that stays open, for a tenth of the CPU time. Orders are fetched by long polls, so they
+replace all others, go up a line that stays open, for about half the CPU time. Orders are fetched by long polls, so they
 arrive as soon as they are given; tasks need no listener of their own for them.
 """
 

@@ -81,12 +81,11 @@ class DriverService:
         listener.shutdown()
 
     def _tell(self, body: bytes) -> bytes:
-        message = json.loads(body)
-        return json.dumps(self._flow(message).told(message)).encode()
+        return json.dumps(self._note(body)).encode()
 
-    def _note(self, body: bytes) -> None:
+    def _note(self, body: bytes) -> Any:
         message = json.loads(body)
-        self._flow(message).told(message)
+        return self._flow(message).told(message)
 
     def _orders(self, body: bytes) -> bytes:
         message = json.loads(body)

@@ -46,7 +46,6 @@ class PairingBrain(ABC):
         self._moves: dict[int, Move] = {}
         self._handed: dict[int, Move] = {}  # hand-overs of mutable state, by transfer
         self._scattered: dict[int, set[int]] = {}
-        self._input_ended = False
 
     @property
     def table(self) -> RoutingTable:
@@ -63,7 +62,7 @@ class PairingBrain(ABC):
         self._out.begin(event)
         match event:
             case MetricsCollected():
-                if self._seen.take(event) and event.time >= self._settings.warmup_s and not self._input_ended:
+                if self._seen.take(event) and event.time >= self._settings.warmup_s and not self._seen.input_ended:
                     self._decide()
             case StateTransferred():
                 self._handed.pop(event.transfer, None)
@@ -78,7 +77,7 @@ class PairingBrain(ABC):
                 elif handed is not None:
                     self._return(event.transfer, handed, event.reason)
             case InputEnded():
-                self._input_ended = True
+                self._seen.input_ended = True
             case Watermark() | Drained():
                 for owner, helpers in sorted(self._scattered.items()):
                     self._out.merge(owner, helpers, final=isinstance(event, Drained))
@@ -136,7 +135,7 @@ class PairingBrain(ABC):
         self._apply(move)
 
     def _apply(self, move: Move) -> None:
-        if self._input_ended:
+        if self._seen.input_ended:
             return
         for key, shares in move.keys:
             self._out.routing.set_keys((key,), shares)
