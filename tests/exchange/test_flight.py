@@ -16,6 +16,8 @@ from reshape.exchange.errors import ExchangeError
 from reshape.exchange.flight import Access, Listener, NoteLine, Outlet, Receiver, Tls, call, connect
 from reshape.exchange.wire import Envelope, Kind, Slice, StreamName
 
+from ..certificates import certificate_for
+
 SECRET = "a-secret-of-this-run"
 SOON_S = 20.0
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
@@ -80,16 +82,9 @@ def listen() -> Iterator[Callable[..., Listener]]:
 
 
 @pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
-    directory = tmp_path_factory.mktemp("tls")
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=reshape"
-    files = ["-keyout", "key.pem", "-out", "cert.pem", "-addext", "subjectAltName=DNS:reshape"]
-    try:
-        subprocess.run([*command.split(), *files], cwd=directory, check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("openssl is not installed")
-    certificate = (directory / "cert.pem").read_text()
-    return Tls(certificate, (directory / "key.pem").read_text(), authority=certificate, name="reshape")
+def tls() -> Tls:
+    made = certificate_for("reshape")
+    return Tls(made.certificate, made.key, authority=made.authority, name="reshape")
 
 
 def outlet_to(listener: Listener, stream: StreamName | None = None, access: Access | None = None) -> Outlet:
@@ -395,19 +390,16 @@ def test_killed_sender_is_not_taken_for_the_end() -> None:
             ended.set()
 
     listener = Watched("127.0.0.1", lambda: [SECRET], open_stream=inbox.open_stream)
-    tests = Path(__file__)
     script = f"""
-import importlib.util, sys, time
-spec = importlib.util.spec_from_file_location("sender", {str(tests)!r})
-test_flight = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(test_flight)
+import sys
+from tests.exchange import test_flight
 client = test_flight.connect({listener.location!r}, test_flight.Access({SECRET!r}))
 outlet = test_flight.Outlet(client, test_flight.name("killed"), test_flight.SCHEMA)
 for message in test_flight.sample_messages(2):
     outlet.send(*message)
 sys.stdin.read()
 """
-    sender = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
+    sender = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, cwd=Path(__file__).parents[2])
     try:
         assert taken.acquire(timeout=SOON_S)
         assert taken.acquire(timeout=SOON_S)

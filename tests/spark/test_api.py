@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from math import isnan
@@ -17,6 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
 from reshape.flow import Flow
+
+from ..certificates import certificate_for
 
 pytestmark = pytest.mark.slow
 
@@ -313,25 +313,12 @@ def test_a_flow_without_operators_is_its_dataframe(left: DataFrame) -> None:
     assert flow.schema == left.schema
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
 def test_all_connections_of_a_flow_can_be_encrypted(left: DataFrame, right: DataFrame, tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    made = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    name = ["-subj", "/CN=flows", "-addext", "subjectAltName=DNS:flows"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*made, *name, *files], check=True, capture_output=True, timeout=60)
-    tls = {"tls_certificate": certificate, "tls_key": key, "tls_authority": certificate, "tls_name": "flows"}
+    made = certificate_for("flows")
+    tls: dict[str, Any] = {"tls_name": "flows"}
+    for part in ("certificate", "key", "authority"):
+        file = tls[f"tls_{part}"] = tmp_path / f"{part}.pem"
+        file.write_text(getattr(made, part))
     flow = reshape.read(left, hosts=2, **tls).join(right, "k").groupBy("name").count()
     assert "connections: TLS" in flow._explained()
     df = flow.toDF()
