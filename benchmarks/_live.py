@@ -23,7 +23,7 @@ from _cpu import Neighbours
 from pyspark.sql import DataFrame, SparkSession
 
 from reshape.flow import Flow
-from reshape.runtime.java import ensure_java
+from reshape.machine.java import ensure_java
 from reshape.sim import metrics
 
 # A running result moves four times a second; this misses none of its states.

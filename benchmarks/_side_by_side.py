@@ -17,7 +17,7 @@ import pyarrow as pa
 from _cpu import Neighbours, tree_cpu_s
 from pyspark.sql import DataFrame, SparkSession
 
-from reshape.runtime.java import ensure_java
+from reshape.machine.java import ensure_java
 
 OURS = "reshape"
 

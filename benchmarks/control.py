@@ -24,17 +24,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
+from reshape.driver.port_control import PortControl
+from reshape.driver.service import DriverService
 from reshape.flow import Flow
+from reshape.host.host import HostSettings
+from reshape.host.loop import HostLoop
+from reshape.host.reporter import Reporter
 from reshape.operators.relay import RelaySpec
-from reshape.plan.mitigation import Mitigation
+from reshape.plan.balancing import Balancing
 from reshape.plan.nodes import RelayNode, SourceNode
 from reshape.plan.planner import Planner
-from reshape.runtime.host import HostSettings
-from reshape.runtime.loop import HostLoop
-from reshape.runtime.port_control import PortControl
-from reshape.runtime.reporter import Reporter
-from reshape.runtime.service import DriverService
-from reshape.runtime.source import SourceTask
+from reshape.sender.source import SourceTask
 from reshape.sim.metrics import percentile
 
 REACTION_RUNS, QUICK_REACTION_RUNS = 12, 1
@@ -143,7 +143,7 @@ def measure_metrics(quick: bool) -> dict[str, Any]:
     numbers = np.arange(rows)
     table = pa.table({"k": pa.array(numbers * 7 % 1_000_003), "v": pa.array(numbers)})
     node = RelayNode(SourceNode(0, table.schema), RelaySpec(table.schema, (0,)))
-    plan = Planner(lambda _: (Mitigation("none"), 0.0)).plan(node, "metrics", 2, 16)
+    plan = Planner(lambda _: (Balancing("none"), 0.0)).plan(node, "metrics", 2, 16)
     runs = []
     for _ in range(QUICK_PASSES if quick else PASSES):
         with clocked() as spent:

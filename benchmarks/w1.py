@@ -24,12 +24,12 @@ from pyspark.sql import SparkSession
 
 import reshape
 from reshape.control.profile import OperatorProfile
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.strategies import build
 from reshape.datasets.tweet_tables import slang, tweets
 from reshape.datasets.tweets import ARIZONA, CALIFORNIA, TEXAS, TOTAL
-from reshape.exchange.hashing import hash_rows, owners
 from reshape.flow import Flow
+from reshape.kernels.hashing import hash_rows, owners
 from reshape.sim import metrics
 from reshape.sim.experiments.measuring import Ratio, load_balancing, pair_of, ttr
 from reshape.sim.recorder import OperatorRun
@@ -91,9 +91,9 @@ class Size:
         threshold = TAU_SHARE * self.rows
         return {"tau": threshold, "eta": threshold, "warmup_s": WARMUP_SHARE * self.unmitigated_s}
 
-    def settings(self, strategy: str) -> Settings:
+    def settings(self, strategy: str) -> StrategySettings:
         options = self.options(strategy)
-        return Settings.paper(**options) if options else Settings()
+        return StrategySettings.paper(**options) if options else StrategySettings()
 
 
 def sized(spark: SparkSession, rows: int, cost_s: float, workers: int = 48) -> Size:

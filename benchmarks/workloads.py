@@ -23,8 +23,8 @@ from pyspark.sql import SparkSession
 import reshape
 from reshape.datasets import synthetic_tables, tpc_tables
 from reshape.datasets.synthetic import RISING_KEY, SKEWED_KEY, changing_distribution
-from reshape.exchange.hashing import hash_rows, owners
 from reshape.flow import Flow
+from reshape.kernels.hashing import hash_rows, owners
 from reshape.sim.metrics import candlestick
 
 TOP = 5

@@ -15,7 +15,7 @@ def spark() -> Iterator[Any]:
     """Folders that want other SQL settings make a ``newSession`` of it: one JVM is enough."""
     from pyspark.sql import SparkSession
 
-    from reshape.runtime.java import ensure_java
+    from reshape.machine.java import ensure_java
 
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reshape.conf import PREFIX, SettingError, Settings, checked_options, settings_of
+from reshape.conf import PREFIX, FlowSettings, SettingError, checked_options, settings_of
 
 
 def session(**settings: str) -> Any:
@@ -17,9 +17,9 @@ def session(**settings: str) -> Any:
 
 
 def test_defaults() -> None:
-    assert settings_of(session(), {}) == Settings()
-    assert Settings().queue_bytes == 256 * 1024 * 1024
-    assert Settings().tls() is None
+    assert settings_of(session(), {}) == FlowSettings()
+    assert FlowSettings().queue_bytes == 256 * 1024 * 1024
+    assert FlowSettings().tls() is None
 
 
 def test_an_option_beats_the_session_which_beats_the_default() -> None:
@@ -87,11 +87,11 @@ def test_tls_needs_three_readable_pem_files(tmp_path: Path) -> None:
     good.write_text("-----BEGIN CERTIFICATE-----")
     bad.write_text("no certificate")
     with pytest.raises(SettingError, match="tls_certificate given without tls_key, tls_authority"):
-        Settings(tls_certificate=str(good)).tls()
+        FlowSettings(tls_certificate=str(good)).tls()
     paths = {"tls_certificate": str(good), "tls_key": str(good)}
     with pytest.raises(SettingError, match=r"tls_authority \(spark.reshape.tls.authority\) = .* cannot be read"):
-        Settings(**paths, tls_authority=str(tmp_path / "none")).tls()
+        FlowSettings(**paths, tls_authority=str(tmp_path / "none")).tls()
     with pytest.raises(SettingError, match=r"bad.pem' is not a PEM file"):
-        Settings(**paths, tls_authority=str(bad)).tls()
-    assert Settings(**paths, tls_authority=str(good)).tls() is not None
-    assert "BEGIN" not in repr(Settings(**paths, tls_authority=str(good)))
+        FlowSettings(**paths, tls_authority=str(bad)).tls()
+    assert FlowSettings(**paths, tls_authority=str(good)).tls() is not None
+    assert "BEGIN" not in repr(FlowSettings(**paths, tls_authority=str(good)))

@@ -129,7 +129,7 @@ def test_control_is_pure() -> None:
         "import reshape",
         "import reshape.controller",
         "from reshape import sim",
-        "from reshape.runtime.java import Java",
+        "from reshape.machine.java import Java",
         "from ... import sim",
         "from ...sim import heap",
         "def f():\n    import random",

@@ -22,7 +22,7 @@ __all__ = ["__version__", "aggregate", "local_session", "read"]
 def read(df: DataFrame, **options: Any) -> Flow:
     """A flow that begins with a DataFrame. Nothing runs before an action on the flow's result.
 
-    Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.Settings`.
+    Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
     """
     from reshape.flow import Flow
 
@@ -48,6 +48,6 @@ def local_session(
     ``cores``: those to use, all unless given. Settings of Spark go into ``config`` by their names, or are named with
     ``_`` for each dot: ``local_session(spark_driver_memory="4g")``.
     """
-    from reshape.runtime.local import local_session as make
+    from reshape.machine.local_session import local_session as make
 
     return make(name, cores, {**(config or {}), **{key.replace("_", "."): value for key, value in more.items()}})

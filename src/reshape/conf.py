@@ -21,7 +21,7 @@ from reshape.control.workload import METRICS
 from reshape.errors import ReshapeError
 from reshape.exchange.flight import Tls
 from reshape.exchange.wire import MOST_WORKERS
-from reshape.plan.mitigation import Mitigation
+from reshape.plan.balancing import Balancing
 from reshape.plan.physical import REPORT_S
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _setting(key: str, check: Callable[[Any], Any], default: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FlowSettings:
     """All settings of a flow with their defaults.
 
     - ``name``: what the flow is called in Spark's UI and in errors.
@@ -176,7 +176,7 @@ class Settings:
     tls_authority: str | None = _setting("tls.authority", _text, None)
     tls_name: str = _setting("tls.name", _text, "reshape")
 
-    def mitigation(self) -> Mitigation:
+    def mitigation(self) -> Balancing:
         """The strategy with its parameters: those of the strategy itself where none is given."""
         names = ["eta", "tau", "warmup_s", "helpers", "backlog", "metric", "model", "half_life"]
         names += ["window_rows", "horizon_rows"]
@@ -189,7 +189,7 @@ class Settings:
         if self.adaptive_tau is not None:
             given["adaptive"] = AdaptiveTau() if self.adaptive_tau else None
         known = replace(STRATEGIES[self.strategy].defaults(), **given)
-        return Mitigation(self.strategy, known, self.control_delay_s)
+        return Balancing(self.strategy, known, self.control_delay_s)
 
     def tls(self) -> Tls | None:
         """The certificate and its key, read from their files; None when connections are not encrypted."""
@@ -218,8 +218,8 @@ TUNABLE = (
     *("half_life", "window_rows", "horizon_rows", "fixed_helpers", "cost_s_per_row"),
 )
 
-_FIELDS = {f.name: f for f in fields(Settings)}
-_NAMES = {f.metadata["key"]: f.name for f in fields(Settings)}
+_FIELDS = {f.name: f for f in fields(FlowSettings)}
+_NAMES = {f.metadata["key"]: f.name for f in fields(FlowSettings)}
 
 
 def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _checked(name, name, value) for name, value in options.items() if value is not None}
 
 
-def settings_of(spark: SparkSession, options: Mapping[str, Any]) -> Settings:
+def settings_of(spark: SparkSession, options: Mapping[str, Any]) -> FlowSettings:
     """The settings of a flow in this session."""
     found: dict[str, Any] = {}
     for key, value in sorted(spark.conf.getAll.items()):
@@ -240,7 +240,7 @@ def settings_of(spark: SparkSession, options: Mapping[str, Any]) -> Settings:
         if name is None:
             raise SettingError(f"there is no setting {key}{_meant(key, _NAMES)}; {_listed(_NAMES)}")
         found[name] = _checked(name, key, value)
-    settings = Settings(**{**found, **checked_options(options)})
+    settings = FlowSettings(**{**found, **checked_options(options)})
     if settings.hosts is not None and settings.workers is not None and settings.workers < settings.hosts:
         raise SettingError(
             f"workers = {settings.workers} is less than hosts = {settings.hosts}; each host needs a worker of its own: "

@@ -6,16 +6,19 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from reshape.conf import TUNABLE, Settings, checked_options, settings_of
+from reshape.conf import TUNABLE, FlowSettings, checked_options, settings_of
+from reshape.driver.launch import LaunchedFlow
+from reshape.driver.session import default_hosts
 from reshape.errors import FlowError
 from reshape.grouped import GroupedFlow
-from reshape.operators.keys import check_keys
+from reshape.host.host import HostSettings
+from reshape.kernels.keys import check_keys
 from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec
 from reshape.operators.sort import SortSpec
-from reshape.plan import meeting
+from reshape.plan import two_sided
+from reshape.plan.balancing import Balancing, check_strategies
 from reshape.plan.explain import explained
-from reshape.plan.mitigation import Mitigation, check_strategies
 from reshape.plan.nodes import DistinctNode, MapFunction, MapNode, RelayNode, SortNode
 from reshape.plan.physical import PhysicalPlan
 from reshape.plan.planner import Planner
@@ -25,9 +28,6 @@ from reshape.plan.sendable import check_sendable, function_name
 from reshape.plan.tree import Tree
 from reshape.plan.types import to_arrow, to_spark
 from reshape.query import Query
-from reshape.runtime.host import HostSettings
-from reshape.runtime.launch import LaunchedFlow
-from reshape.runtime.session import default_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Flow:
 
     @classmethod
     def read(cls, df: DataFrame, **options: Any) -> Flow:
-        """A flow that begins with a DataFrame. Options are those of :class:`reshape.conf.Settings`."""
+        """A flow that begins with a DataFrame. Options are those of :class:`reshape.conf.FlowSettings`."""
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
         if not isinstance(df, ClassicDataFrame):
@@ -60,7 +60,7 @@ class Flow:
         return cls(Tree.reading(df), checked_options(options))
 
     def options(self, **options: Any) -> Flow:
-        """The same flow with other settings (see :class:`reshape.conf.Settings`); None takes an option back."""
+        """The same flow with other settings (see :class:`reshape.conf.FlowSettings`); None takes an option back."""
         checked = checked_options(options)
         kept = {name: value for name, value in self._options.items() if name not in options}
         return Flow(self._tree, {**kept, **checked})
@@ -84,7 +84,7 @@ class Flow:
         Columns of the result are those of Spark's join, in its order. Keys of differing types meet as in Spark. The
         right side is kept in memory while the left one streams past it. Options of the left flow win.
         """
-        return self._meet(other, lambda left, right: meeting.join(left, right, on, how))
+        return self._meet(other, lambda left, right: two_sided.join(left, right, on, how))
 
     def groupBy(self, *keys: str | Column) -> GroupedFlow:  # noqa: N802
         """Group by columns, or by expressions that Spark computes in the source; without keys all rows are a group."""
@@ -112,7 +112,7 @@ class Flow:
         if not columns:
             raise FlowError("repartition: name at least one column")
         schema = self._tree.schema
-        keys = tuple(meeting.column_number(self._tree, column, "repartition") for column in columns)
+        keys = tuple(two_sided.column_number(self._tree, column, "repartition") for column in columns)
         check_keys("repartition", schema, keys)
         return self._with(Tree(RelayNode(self._tree.node, RelaySpec(schema, keys)), self._tree.sources))
 
@@ -124,15 +124,15 @@ class Flow:
 
     def intersect(self, other: Flow | DataFrame) -> Flow:
         """Rows of both, each once, as Spark's intersect."""
-        return self._meet(other, lambda left, right: meeting.set_operation(left, right, "intersect"))
+        return self._meet(other, lambda left, right: two_sided.set_operation(left, right, "intersect"))
 
     def subtract(self, other: Flow | DataFrame) -> Flow:
         """Rows of this flow that the other does not have, each once, as Spark's subtract."""
-        return self._meet(other, lambda left, right: meeting.set_operation(left, right, "subtract"))
+        return self._meet(other, lambda left, right: two_sided.set_operation(left, right, "subtract"))
 
     def union(self, other: Flow | DataFrame) -> Flow:
         """Rows of both flows, by position, as Spark's union."""
-        return self._meet(other, meeting.union)
+        return self._meet(other, two_sided.union)
 
     def mapInArrow(  # noqa: N802
         self, function: MapFunction, schema: str | StructType, *, ordered: bool = False
@@ -196,16 +196,16 @@ class Flow:
         settings = self._settings()
         return explained(self._pruned.node, self._plan(settings), settings)
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> FlowSettings:
         return settings_of(self._tree.spark, self._options)
 
-    def _plan(self, settings: Settings) -> PhysicalPlan:
+    def _plan(self, settings: FlowSettings) -> PhysicalPlan:
         hosts = settings.hosts
         if hosts is None:
             hosts = default_hosts(self._tree.spark)
             hosts = hosts if settings.workers is None else min(hosts, settings.workers)
 
-        def tuned(options: dict[str, Any]) -> tuple[Mitigation, float]:
+        def tuned(options: dict[str, Any]) -> tuple[Balancing, float]:
             mine = replace(settings, **options)
             return mine.mitigation(), mine.cost_s_per_row
 
@@ -213,7 +213,7 @@ class Flow:
         plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
         return replace(plan, report_s=settings.report_s)
 
-    def _launched(self, settings: Settings) -> LaunchedFlow:
+    def _launched(self, settings: FlowSettings) -> LaunchedFlow:
         plan = self._plan(settings)
         check_strategies(plan)
         return LaunchedFlow(self._tree.spark, plan, self._sources, settings.tls(), settings.event_log)
@@ -235,5 +235,5 @@ class Flow:
         return Flow(how(self._tree, right._tree), {**right._options, **self._options})
 
 
-def _host_settings(settings: Settings, *, previews: bool) -> HostSettings:
+def _host_settings(settings: FlowSettings, *, previews: bool) -> HostSettings:
     return HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews)

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from reshape.errors import FlowError
 from reshape.operators.group_by import GroupBySpec
-from reshape.plan.meeting import refuse_twice
 from reshape.plan.nodes import GroupNode
 from reshape.plan.resolve import NotSupported, ResolvedGrouping, UserColumn, resolve_grouping
 from reshape.plan.sendable import check_sendable
 from reshape.plan.tree import Tree
+from reshape.plan.two_sided import refuse_twice
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData

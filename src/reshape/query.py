@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from reshape.driver.execution import FirstPartial
+from reshape.driver.launch import LaunchedFlow
 from reshape.observe.representativeness import Shown
-from reshape.runtime.errors import FlowCancelled
-from reshape.runtime.execution import FirstPartial
-from reshape.runtime.launch import LaunchedFlow
+from reshape.protocol.errors import FlowCancelled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -28,10 +28,10 @@ from reshape.control.events import (
 from reshape.control.outbox import Outbox
 from reshape.control.profile import OperatorProfile, Partitioning, StateKind
 from reshape.control.routing import RoutingTable, Shares
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.story import Decision, Kind
 from reshape.control.strategies import STRATEGIES, Strategy
-from reshape.exchange.hashing import mini_partitions
+from reshape.kernels.hashing import mini_partitions
 
 BUCKETS_PER_WORKER = 16
 # A port's brain stops after so many actions, and after a few more when the input has ended: a flow has to end.
@@ -65,7 +65,9 @@ class Doings:
 @contextmanager
 def chaos(doings: Doings) -> Iterator[Doings]:
     """While this is open there is a strategy "chaos"; what its brains do is noted."""
-    STRATEGIES["chaos"] = Strategy(lambda profile, _: ChaosBrain(profile, doings), Settings, keys=True, buckets=True)
+    STRATEGIES["chaos"] = Strategy(
+        lambda profile, _: ChaosBrain(profile, doings), StrategySettings, keys=True, buckets=True
+    )
     try:
         yield doings
     finally:

@@ -16,10 +16,10 @@ from unittest.mock import patch
 
 from reshape.exchange.flight import Outlet
 from reshape.exchange.wire import Envelope, Kind, Slice, StreamName
-from reshape.runtime.arrivals import Arrival, Intake
-from reshape.runtime.link import ControlLink
-from reshape.runtime.peers import Parcel, Peers
-from reshape.runtime.transfers import HostTransfers
+from reshape.host.moves.intake import Arrival, Intake
+from reshape.host.moves.moves import HostMoves
+from reshape.host.moves.peers import Parcel, Peers
+from reshape.protocol.link import ControlLink
 
 # What has no other place to be is tried five times, so after a fault the same thing succeeds for so many times. One try
 # exports the parts of several owners.
@@ -57,14 +57,14 @@ class Faults:
 
 
 def _in_export(faults: Faults) -> Any:
-    export = HostTransfers._export
+    export = HostMoves._export
 
-    def failing(self: HostTransfers, cell: Any, *arguments: Any, **options: Any) -> Any:
+    def failing(self: HostMoves, cell: Any, *arguments: Any, **options: Any) -> Any:
         if faults.strikes("hand over" if options["remove"] else "replica", (cell.operator.id, cell.worker), EXPORTS):
             raise Injected("no memory to export")
         return export(self, cell, *arguments, **options)
 
-    return patch.object(HostTransfers, "_export", failing)
+    return patch.object(HostMoves, "_export", failing)
 
 
 def _in_sending(how: str) -> Callable[[Faults], Any]:

@@ -13,12 +13,13 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
+from reshape.driver import execution
+from reshape.driver.execution import Execution
 from reshape.exchange.flight import Outlet
-from reshape.plan.mitigation import Mitigation
+from reshape.host.host import HostSettings
+from reshape.plan.balancing import Balancing
 from reshape.plan.physical import PhysicalPlan
-from reshape.runtime import execution, flushing
-from reshape.runtime.execution import Execution
-from reshape.runtime.host import HostSettings
+from reshape.sender import flushing
 
 from ..flows.threads import LIMIT_S, Cut, Partitions, ThreadedFlow, cut_up
 from .brain import Doings, chaos
@@ -87,7 +88,7 @@ def slow_links(seed: int, most_s: float) -> Iterator[None]:
 
 def with_chaos(plan: PhysicalPlan, weather: Weather) -> PhysicalPlan:
     """The same plan with a chaos brain at every input."""
-    mitigation = Mitigation("chaos", delay_s=weather.control_s)
+    mitigation = Balancing("chaos", delay_s=weather.control_s)
     changes = {"mitigation": mitigation, "cost_s_per_row": weather.row_s}
     operators = tuple(replace(operator, **changes) for operator in plan.operators)
     return replace(plan, operators=operators, report_s=REPORT_S)

@@ -11,20 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reshape.control.controller import Controller
 from reshape.control.profile import OperatorProfile, Split
-from reshape.control.settings import Settings
+from reshape.control.reshaping.controller import Controller
+from reshape.control.settings import StrategySettings
 from reshape.control.story import Kind
 from reshape.control.strategies import STRATEGIES, Strategy
+from reshape.driver.execution import Execution
+from reshape.kernels.ordering import Ordering, SortKey
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.sort import SortSpec
 from reshape.plan import aggregates as agg
-from reshape.plan.mitigation import Mitigation
+from reshape.plan.balancing import Balancing
 from reshape.plan.nodes import GroupNode, JoinNode, MapNode, Node, SortNode, SourceNode
-from reshape.plan.ordering import Ordering, SortKey
 from reshape.plan.planner import Planner
-from reshape.runtime.execution import Execution
 
 from ..flows.threads import Cut
 from .brain import Doings
@@ -123,10 +123,10 @@ def test_chaos_with_a_step_that_fails(step: str, flow: str, seed: int) -> None:
 def by_keys() -> Iterator[None]:
     """The controller as it is where the order of rows matters, for state that changes too."""
 
-    def build(profile: OperatorProfile, settings: Settings) -> Controller:
+    def build(profile: OperatorProfile, settings: StrategySettings) -> Controller:
         return Controller(replace(profile, split=Split.BY_KEYS), settings)
 
-    STRATEGIES["reshape by keys"] = Strategy(build, Settings, keys=True)
+    STRATEGIES["reshape by keys"] = Strategy(build, StrategySettings, keys=True)
     yield
     del STRATEGIES["reshape by keys"]
 
@@ -137,8 +137,8 @@ def passing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def run_controller(node: Node, strategy: str, sent: pa.Table, seed: int, **options: Any) -> tuple[pa.Table, Execution]:
     """Skew by one key, an emulated cost that makes rows wait, and little patience with transfers."""
-    settings = Settings(eta=20.0, tau=20.0, transfer_timeout_s=0.1, adaptive=None, **options)
-    plan = Planner(lambda _: (Mitigation(strategy, settings), 0.001)).plan(node, "failures", HOSTS, WORKERS)
+    settings = StrategySettings(eta=20.0, tau=20.0, transfer_timeout_s=0.1, adaptive=None, **options)
+    plan = Planner(lambda _: (Balancing(strategy, settings), 0.001)).plan(node, "failures", HOSTS, WORKERS)
     plan = replace(plan, report_s=REPORT_S)
     seen: list[Execution] = []
     with fast_control():

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import reshape
+from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
-from reshape.runtime.host import HostSettings
 
 from ..flows.compare import check
 from ..flows.running import Rig, plan_of

@@ -7,9 +7,9 @@ from reshape.cli import checks
 from reshape.cli.checks import Check
 from reshape.cli.main import main
 from reshape.errors import JavaNotFound
-from reshape.runtime import machine
-from reshape.runtime.machine import GIB, Cores, Memory
-from reshape.runtime.spark_trial import SparkTrial, SparkTrialFailed
+from reshape.machine import resources
+from reshape.machine.resources import GIB, Cores, Memory
+from reshape.machine.spark_trial import SparkTrial, SparkTrialFailed
 
 NAMES = [
     "Python",
@@ -29,9 +29,9 @@ NAMES = [
 @pytest.fixture(autouse=True)
 def roomy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the test machine happens to have must not decide the outcome."""
-    monkeypatch.setattr(machine, "memory", lambda: Memory(16 * GIB, 12 * GIB, None))
-    monkeypatch.setattr(machine, "cores", lambda: Cores(4, None))
-    monkeypatch.setattr(machine, "free_bytes", lambda directory: 50 * GIB)
+    monkeypatch.setattr(resources, "memory", lambda: Memory(16 * GIB, 12 * GIB, None))
+    monkeypatch.setattr(resources, "cores", lambda: Cores(4, None))
+    monkeypatch.setattr(resources, "free_bytes", lambda directory: 50 * GIB)
     monkeypatch.setattr(checks, "try_spark", lambda: SparkTrial("4.3.0", "21.0.8", 4, GIB, 6.5))
 
 
@@ -95,39 +95,39 @@ def test_missing_java_is_bad(capsys: pytest.CaptureFixture[str], monkeypatch: py
     ],
 )
 def test_memory(memory: Memory, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "memory", lambda: memory)
+    monkeypatch.setattr(resources, "memory", lambda: memory)
     assert checks.check_memory().status == status
 
 
 @pytest.mark.parametrize("cores", [Cores(1, None), Cores(8, 0.5)])
 def test_one_slot_is_too_few(cores: Cores, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "cores", lambda: cores)
+    monkeypatch.setattr(resources, "cores", lambda: cores)
     assert checks.check_cores().status == "warn"
     assert checks.check_slots().status == "warn"
     assert 'master("local[2]")' in checks.check_slots().advice
 
 
 def test_fewer_cores_by_quota_than_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "cores", lambda: Cores(8, 1.5))
+    monkeypatch.setattr(resources, "cores", lambda: Cores(8, 1.5))
     assert checks.check_cores().status == "warn"
     assert checks.check_slots().status == "ok"
 
 
 @pytest.mark.parametrize(("free", "status"), [(50 * GIB, "ok"), (3 * GIB, "warn"), (GIB // 2, "bad")])
 def test_disk(free: int, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "free_bytes", lambda directory: free)
+    monkeypatch.setattr(resources, "free_bytes", lambda directory: free)
     assert checks.check_disk().status == status
 
 
 def test_fullest_disk_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", "/large,/small")
-    monkeypatch.setattr(machine, "free_bytes", lambda path: 0 if path.name == "small" else 50 * GIB)
+    monkeypatch.setattr(resources, "free_bytes", lambda path: 0 if path.name == "small" else 50 * GIB)
     assert checks.check_disk().status == "bad"
 
 
 def test_unusable_directory_and_loopback_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "free_bytes", failing(OSError("/tmp is missing")))
-    monkeypatch.setattr(machine, "loopback_port", failing(OSError("no such host")))
+    monkeypatch.setattr(resources, "free_bytes", failing(OSError("/tmp is missing")))
+    monkeypatch.setattr(resources, "loopback_port", failing(OSError("no such host")))
     assert checks.check_disk().status == "bad"
     assert checks.check_loopback().status == "bad"
 
@@ -142,7 +142,7 @@ def test_text_fits_80_columns_and_says_what_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(machine, "cores", lambda: Cores(1, None))
+    monkeypatch.setattr(resources, "cores", lambda: Cores(1, None))
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert max(len(line) for line in out.splitlines()) <= 80

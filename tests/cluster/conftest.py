@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from reshape.runtime.java import ensure_java
+from reshape.machine.java import ensure_java
 
 # Only what hangs takes as long; a worker registers within some seconds.
 LIMIT_S = 120.0

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from reshape.flow import Flow
-from reshape.runtime.java import ensure_java
+from reshape.machine.java import ensure_java
 
 KINDS = ("inner", "left", "right", "full", "left_semi", "left_anti")
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from reshape.control.commands import Command, HandOverState, SetRouting
-from reshape.control.controller import Controller
 from reshape.control.events import Event, MetricsCollected, RoutingApplied, StateTransferred, TransferFailed
 from reshape.control.profile import OperatorProfile, Split, StateKind
+from reshape.control.reshaping.controller import Controller
 from reshape.control.routing import Key, RoutingTable
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.story import Kind
 
 C = TypeVar("C", bound=Command)
@@ -42,7 +42,7 @@ class Desk:
             "backlog": False,
             "helpers": 1,
         } | settings
-        self.brain = Controller(OperatorProfile("operator", workers, split, state), Settings(**chosen))
+        self.brain = Controller(OperatorProfile("operator", workers, split, state), StrategySettings(**chosen))
         self.workers = workers
         self.time = 0.0
         self.state_bytes = state_bytes

@@ -24,7 +24,6 @@ from reshape.control.commands import (
     ReplicateState,
     SetRouting,
 )
-from reshape.control.controller import Controller
 from reshape.control.events import (
     BacklogMoved,
     Event,
@@ -34,8 +33,9 @@ from reshape.control.events import (
     TransferFailed,
 )
 from reshape.control.profile import OperatorProfile, Split, StateKind
+from reshape.control.reshaping.controller import Controller
 from reshape.control.routing import RoutingTable
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 
 KEYS_PER_OWNER = 4
 ROUTERS = 2
@@ -66,7 +66,7 @@ class HandOver:
 
 
 class Miniature:
-    def __init__(self, profile: OperatorProfile, settings: Settings, state_bytes: int = 1000) -> None:
+    def __init__(self, profile: OperatorProfile, settings: StrategySettings, state_bytes: int = 1000) -> None:
         self.profile = profile
         self.brain = Controller(profile, settings)
         self.workers = range(profile.workers)

@@ -6,8 +6,8 @@ import pytest
 
 from reshape.control.commands import MergeScattered, MoveBacklog, ReplicateState, SetRouting
 from reshape.control.events import BacklogMoved, Drained, InputEnded, StateTransferred, TransferFailed
+from reshape.control.reshaping.shares import surplus_rows
 from reshape.control.settings import AdaptiveTau, FirstPhase
-from reshape.control.shares import surplus_rows
 
 from .desk import IMMUTABLE, MUTABLE, SBK, Desk, none_of, only
 

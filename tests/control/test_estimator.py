@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reshape.control.estimator import Estimator, MeanModel, Prediction, RecencyModel
-from reshape.control.settings import History, Settings
+from reshape.control.sensing.estimator import Estimator, MeanModel, Prediction, RecencyModel
+from reshape.control.settings import History, StrategySettings
 
 values = st.lists(st.floats(0, 2000), min_size=2, max_size=40)
 
@@ -91,7 +91,7 @@ def test_no_history_of_windows_and_resets_breaks_the_model(steps: list[float | N
 
 
 def test_windows_close_by_rows() -> None:
-    estimator = Estimator(2, Settings(window_rows=100, horizon_rows=1000))
+    estimator = Estimator(2, StrategySettings(window_rows=100, horizon_rows=1000))
     estimator.observe([30, 10])
     assert estimator.windows == 0
     estimator.observe([90, 30])
@@ -103,7 +103,7 @@ def test_windows_close_by_rows() -> None:
 
 
 def test_a_report_without_rows_is_no_window() -> None:
-    estimator = Estimator(2, Settings())
+    estimator = Estimator(2, StrategySettings())
     for _ in range(3):
         estimator.observe([0, 0])
     assert estimator.windows == 0
@@ -113,7 +113,7 @@ def test_a_report_without_rows_is_no_window() -> None:
 
 
 def test_counts_that_go_back_are_not_a_window() -> None:
-    estimator = Estimator(2, Settings())
+    estimator = Estimator(2, StrategySettings())
     estimator.observe([50, 50])
     estimator.observe([20, 20])
     assert estimator.windows == 1
@@ -123,13 +123,13 @@ def test_counts_that_go_back_are_not_a_window() -> None:
 
 @pytest.mark.parametrize("model", ["mean", "recency"])
 def test_history_goes_round(model: str) -> None:
-    first = Estimator(3, Settings(model=model, half_life=1000.0))
+    first = Estimator(3, StrategySettings(model=model, half_life=1000.0))
     total = [0, 0, 0]
     for rows in ([10, 20, 70], [20, 10, 70], [15, 20, 65], [10, 25, 65]):
         total = [a + b for a, b in zip(total, rows, strict=True)]
         first.observe(total)
     past = first.history(3)
-    second = Estimator(3, Settings(model=model, history=past))
+    second = Estimator(3, StrategySettings(model=model, history=past))
     for owner in range(3):
         assert second.predict(owner).mean == pytest.approx(first.predict(owner).mean)
         assert second.predict(owner).standard_error == pytest.approx(first.predict(owner).standard_error, rel=0.01)
@@ -140,7 +140,9 @@ def test_history_goes_round(model: str) -> None:
 
 
 def test_history_is_part_of_the_sample_until_the_pair_is_balanced() -> None:
-    estimator = Estimator(2, Settings(horizon_rows=100, history={0: History(3, 80.0, 5.0), 9: History(1, 1.0, 0.0)}))
+    estimator = Estimator(
+        2, StrategySettings(horizon_rows=100, history={0: History(3, 80.0, 5.0), 9: History(1, 1.0, 0.0)})
+    )
     estimator.observe([40, 60])
     assert estimator.predict(0).mean == pytest.approx((3 * 80 + 40) / 4)
     assert estimator.predict(1).mean == pytest.approx(60)
@@ -150,6 +152,6 @@ def test_history_is_part_of_the_sample_until_the_pair_is_balanced() -> None:
 
 
 def test_one_window_is_no_history() -> None:
-    estimator = Estimator(1, Settings())
+    estimator = Estimator(1, StrategySettings())
     estimator.observe([10])
     assert estimator.history(1) == {}

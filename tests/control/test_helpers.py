@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reshape.control.helpers import Outlook, choose_helpers, rank_candidates, reachable_reduction, skew_test
+from reshape.control.reshaping.helpers import Outlook, choose_helpers, rank_candidates, reachable_reduction, skew_test
 
 
 def test_skew_test_has_both_conditions() -> None:

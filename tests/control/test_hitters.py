@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reshape.control.hitters import HeavyKeys
+from reshape.control.sensing.hitters import HeavyKeys
 
 batches = st.lists(st.dictionaries(st.integers(0, 20), st.integers(-1, 50), max_size=6), max_size=30)
 

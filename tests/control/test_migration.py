@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from reshape.control.migration import MigrationTime, seconds_left, worth_migrating
+from reshape.control.sensing.migration import MigrationTime, seconds_left, worth_migrating
 
 
 def test_the_guess_counts_until_something_was_measured() -> None:

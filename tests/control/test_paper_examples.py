@@ -10,15 +10,15 @@ import pytest
 
 from reshape.control.baselines.flow_join import FlowJoin
 from reshape.control.commands import Command, HandOverState, ReplicateState, SetRouting
-from reshape.control.controller import Controller
 from reshape.control.events import Event, MetricsCollected, RoutingApplied, StateTransferred
-from reshape.control.helpers import Outlook, choose_helpers, reachable_reduction
 from reshape.control.profile import OperatorProfile, Split
-from reshape.control.reduction import load_reduction, max_load_reduction
+from reshape.control.reshaping.controller import Controller
+from reshape.control.reshaping.helpers import Outlook, choose_helpers, reachable_reduction
+from reshape.control.reshaping.shares import record_shares
+from reshape.control.reshaping.threshold import Change, Forecast, Threshold, adjust_threshold, start_earlier
 from reshape.control.routing import RoutingTable, Shares
-from reshape.control.settings import AdaptiveTau, FirstPhase, Settings
-from reshape.control.shares import record_shares
-from reshape.control.threshold import Change, Forecast, Threshold, adjust_threshold, start_earlier
+from reshape.control.sensing.reduction import load_reduction, max_load_reduction
+from reshape.control.settings import AdaptiveTau, FirstPhase, StrategySettings
 
 # Figure 1: percent of all tweets per month; a month belongs to the join worker J(month mod 6), J6 being 0.
 # The figures for workers that no example uses are chosen so that all add up to 100.
@@ -110,7 +110,7 @@ def production(table: RoutingTable, key: str) -> Fraction:
 
 
 def months_run(split: Split, pairs: dict[int, tuple[int, ...]], first_phase: FirstPhase = FirstPhase.OFF) -> Cluster:
-    settings = Settings(
+    settings = StrategySettings(
         eta=1, tau=1, adaptive=None, backlog=False, helpers=1, fixed_helpers=pairs, first_phase=first_phase
     )
     cluster = Cluster(Controller(OperatorProfile("join", 6, split), settings), OWNER, 6)
@@ -167,7 +167,7 @@ def test_may_moves_from_j5_to_j2() -> None:
 def test_first_phase_shows_the_ratio_early(first_phase: FirstPhase, october: int, december: int) -> None:
     """§3.2: what is shown when both workers have processed 40 rows; 2 October and 8 December rows come a second."""
     owners = {"Oct": 0, "Dec": 1}
-    settings = Settings(eta=30, tau=30, adaptive=None, backlog=False, helpers=1, first_phase=first_phase)
+    settings = StrategySettings(eta=30, tau=30, adaptive=None, backlog=False, helpers=1, first_phase=first_phase)
     cluster = Cluster(Controller(OperatorProfile("join", 2), settings), owners, 2)
     for second in range(1, 20):
         cluster.arrive({"Oct": 2, "Dec": 8})
@@ -187,7 +187,7 @@ def test_three_of_eight() -> None:
 @pytest.mark.parametrize(("tau", "reduction"), [(400, 400), (480, 400), (560, 300), (640, 200), (720, 100), (800, 0)])
 def test_load_reduction_depends_on_tau(tau: int, reduction: int) -> None:
     """§4.2: S gets 1,000 and H 200 rows; 400 are saved when mitigation starts at 600/120, none at tau = D."""
-    settings = Settings(eta=1, tau=tau, adaptive=None, backlog=False, helpers=1)
+    settings = StrategySettings(eta=1, tau=tau, adaptive=None, backlog=False, helpers=1)
     cluster = Cluster(Controller(OperatorProfile("join", 2), settings), {"S": 0, "H": 1}, 2)
     for step in range(1, 41):
         cluster.arrive({"S": 25, "H": 5})
@@ -267,7 +267,7 @@ def test_flow_join_does_not_see_the_distribution_change() -> None:
     owners = {"0": 0, "10": 10} | {str(key): key % 40 for key in range(1, 42) if key != 10}
     first = {"0": 800} | {str(key): 5 for key in range(1, 42)}
     later = {"0": 600, "10": 200} | {str(key): 5 for key in range(1, 42) if key != 10}
-    settings = replace(Settings.paper(), fixed_helpers={0: (10,)})
+    settings = replace(StrategySettings.paper(), fixed_helpers={0: (10,)})
     brain = FlowJoin(OperatorProfile("join", 40), settings)
     cluster = Cluster(brain, owners, 40)
     for second in range(1, 4):

@@ -6,7 +6,7 @@ import pytest
 
 from reshape.control.commands import ReplicateState
 from reshape.control.events import MetricsCollected
-from reshape.control.reduction import PeriodicReduction, load_reduction, max_load_reduction
+from reshape.control.sensing.reduction import PeriodicReduction, load_reduction, max_load_reduction
 from reshape.control.workload import METRICS, busy_time, waiting_rows
 
 from .desk import Desk, only

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from reshape.control.controller import Controller
 from reshape.control.errors import ParameterError, StrategyRefused
 from reshape.control.profile import OperatorProfile
-from reshape.control.settings import AdaptiveTau, History, Settings
+from reshape.control.reshaping.controller import Controller
+from reshape.control.settings import AdaptiveTau, History, StrategySettings
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from reshape.control.settings import AdaptiveTau, History, Settings
 )
 def test_settings_name_the_parameter(name: str, value: Any) -> None:
     with pytest.raises(ParameterError) as caught:
-        Settings(**{name: value})
+        StrategySettings(**{name: value})
     assert caught.value.parameter == name
     assert str(caught.value).startswith(f"{name} = ")
 
@@ -76,12 +76,12 @@ def test_history_and_profile_name_the_parameter() -> None:
 @pytest.mark.parametrize("pairs", [{0: (3,)}, {3: (0,)}, {-1: (0,)}])
 def test_fixed_helpers_must_be_workers_of_the_operator(pairs: dict[int, tuple[int, ...]]) -> None:
     with pytest.raises(ParameterError) as caught:
-        Controller(OperatorProfile("join", 3), Settings(fixed_helpers=pairs))
+        Controller(OperatorProfile("join", 3), StrategySettings(fixed_helpers=pairs))
     assert caught.value.parameter == "fixed_helpers"
 
 
 def test_the_papers_settings() -> None:
-    paper = Settings.paper()
+    paper = StrategySettings.paper()
     assert (paper.eta, paper.tau, paper.adaptive, paper.helpers, paper.backlog) == (100, 100, None, 1, False)
     assert paper.warmup_s == 2.0
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reshape.control.shares import backlog_rows, choose_keys, fill_up, record_shares
+from reshape.control.reshaping.shares import backlog_rows, choose_keys, fill_up, record_shares
 
 loads = st.floats(0, 1e6)
 

@@ -25,7 +25,7 @@ from reshape.control.events import (
     Watermark,
 )
 from reshape.control.profile import OperatorProfile, Split, StateKind
-from reshape.control.settings import AdaptiveTau, FirstPhase, Settings
+from reshape.control.settings import AdaptiveTau, FirstPhase, StrategySettings
 
 from .miniature import KEYS_PER_OWNER, ROUTERS, SPEED, Miniature
 
@@ -66,7 +66,7 @@ class BrainInAnyWeather(RuleBasedStateMachine):
         self, workers: int, split: Split, state: StateKind, state_bytes: int, threshold: dict, plan: dict
     ) -> None:
         profile = OperatorProfile("operator", workers, split, state)
-        self.body = Miniature(profile, Settings(**threshold, **plan), state_bytes)
+        self.body = Miniature(profile, StrategySettings(**threshold, **plan), state_bytes)
         self.busy = threshold.get("metric") == "busy"
         self.steps = 0
 
@@ -261,7 +261,7 @@ class BrainInAnyWeather(RuleBasedStateMachine):
 def test_a_hand_over_that_was_done_but_never_heard_of_is_undone() -> None:
     """Its state went to the helper, the answer was lost: the brain puts the keys back, and no row misses its state."""
     profile = OperatorProfile("operator", 2, Split.BY_KEYS, StateKind.MUTABLE)
-    body = Miniature(profile, Settings(eta=10.0, tau=10.0, adaptive=None))
+    body = Miniature(profile, StrategySettings(eta=10.0, tau=10.0, adaptive=None))
     for period in range(120):
         for key in (0, 0, 2, 4, 6, 1):
             for router in range(ROUTERS):

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from reshape.control.commands import CancelTransfer, Command, MergeScattered, ReplicateState, SetRouting
-from reshape.control.controller import Controller
 from reshape.control.errors import ParameterError, StrategyRefused
 from reshape.control.events import (
     BacklogMoved,
@@ -21,21 +20,22 @@ from reshape.control.events import (
     Watermark,
 )
 from reshape.control.profile import OperatorProfile, Partitioning, Split, StateKind
+from reshape.control.reshaping.controller import Controller
 from reshape.control.routing import RoutingTable, Shares
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.story import Kind
 from reshape.control.strategies import STRATEGIES, build
 
 from .desk import none_of, only
 
 JOIN = OperatorProfile("join", 3)
-PAPER = Settings.paper(warmup_s=0.0)
+PAPER = StrategySettings.paper(warmup_s=0.0)
 
 
 class Feed:
     """Gives a brain the same skew again and again; keys 0 to 2 belong to worker 0, mini-partitions likewise."""
 
-    def __init__(self, strategy: str, profile: OperatorProfile = JOIN, settings: Settings = PAPER) -> None:
+    def __init__(self, strategy: str, profile: OperatorProfile = JOIN, settings: StrategySettings = PAPER) -> None:
         self.brain = build(strategy, profile, settings)
         self.events = 0
         self.routed = [0, 0, 0]

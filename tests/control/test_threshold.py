@@ -6,8 +6,15 @@ from math import inf
 
 import pytest
 
+from reshape.control.reshaping.threshold import (
+    RELATIVE_CEILING,
+    Change,
+    Forecast,
+    Threshold,
+    adjust_threshold,
+    start_earlier,
+)
 from reshape.control.settings import AdaptiveTau
-from reshape.control.threshold import RELATIVE_CEILING, Change, Forecast, Threshold, adjust_threshold, start_earlier
 
 PAPER = AdaptiveTau(low=98.0, high=110.0, increase_by=50.0)
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import reshape
 from reshape.flow import Flow
-from reshape.runtime.java import ensure_java
+from reshape.machine.java import ensure_java
 
 ROWS = 200_000
 

@@ -13,15 +13,15 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from reshape.driver.execution import Execution
+from reshape.driver.launch import LaunchedFlow
+from reshape.driver.service import DriverService
 from reshape.exchange.flight import Access
+from reshape.host.host import Host, HostSettings
 from reshape.operators.relay import RelaySpec
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
-from reshape.runtime.edges import FlowAddress
-from reshape.runtime.execution import Execution
-from reshape.runtime.host import Host, HostSettings
-from reshape.runtime.launch import LaunchedFlow
-from reshape.runtime.service import DriverService
-from reshape.runtime.source import SourceTask
+from reshape.sender.edges import FlowAddress
+from reshape.sender.source import SourceTask
 
 SCHEMA = pa.schema([("k", pa.int64()), ("filling", pa.binary())])
 LIMIT_S = 120.0

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from reshape.control.routing import RoutingTable, Shares
 from reshape.exchange.errors import ExchangeError
-from reshape.exchange.hashing import hash_rows, mini_partitions, owners
 from reshape.exchange.router import (
     LEAST_BYTES_PER_MESSAGE,
     LEAST_ROWS_PER_MESSAGE,
@@ -23,6 +22,7 @@ from reshape.exchange.router import (
     two_choices,
 )
 from reshape.exchange.wire import MOST_WORKERS, Envelope, Kind, Slice, offsets
+from reshape.kernels.hashing import hash_rows, mini_partitions, owners
 
 BUCKETS_PER_WORKER = 2
 

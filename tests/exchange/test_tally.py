@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reshape.exchange.hashing import mini_partitions, owners
 from reshape.exchange.tally import MOST_KEYS, SAMPLE_ROWS, KeyTally
+from reshape.kernels.hashing import mini_partitions, owners
 
 WORKERS, PER_WORKER = 5, 16
 

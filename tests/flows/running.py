@@ -8,8 +8,8 @@ import pyarrow as pa
 
 import reshape
 from reshape.flow import Flow
+from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
-from reshape.runtime.host import HostSettings
 
 from .data import make
 from .steps import Case, build

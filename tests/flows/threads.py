@@ -19,12 +19,12 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from reshape.driver.execution import Execution
+from reshape.driver.launch import LaunchedFlow
+from reshape.driver.service import DriverService
+from reshape.host.host import Host, HostSettings
 from reshape.plan.physical import PhysicalPlan
-from reshape.runtime.execution import Execution
-from reshape.runtime.host import Host, HostSettings
-from reshape.runtime.launch import LaunchedFlow
-from reshape.runtime.service import DriverService
-from reshape.runtime.source import SourceTask
+from reshape.sender.source import SourceTask
 
 # Source tasks of one source that run at the same time: fewer than most flows have partitions, so that there are waves.
 WAVE = 3

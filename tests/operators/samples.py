@@ -132,6 +132,6 @@ def hypothesis_rows(kinds: dict[str, str], largest: int = 40) -> st.SearchStrate
 
 def same_hash(modulus: int) -> Callable[[Sequence[pa.Array]], Any]:
     """A hash so bad that most keys collide."""
-    from reshape.exchange.hashing import hash_rows
+    from reshape.kernels.hashing import hash_rows
 
     return lambda columns: hash_rows(columns) % np.uint64(modulus)

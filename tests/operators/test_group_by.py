@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reshape.exchange.hashing import UnsupportedKeyType, hash_rows
+from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
 from reshape.operators import group_by as group_by_module
 from reshape.operators.base import HashedKeys, MiniPartitions, Mutability
 from reshape.operators.errors import OutOfRange, StateMismatch, UnsupportedAggregate, UserAggregateFailed

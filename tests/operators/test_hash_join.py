@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reshape.exchange.hashing import UnsupportedKeyType, hash_rows
+from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
 from reshape.operators.base import HashedKeys, MiniPartitions, Mutability
 from reshape.operators.errors import KeyTypesDiffer, PortError, StateMismatch
 from reshape.operators.hash_join import BUILD, PROBE, HashJoin, JoinSpec, OutputColumn
@@ -375,8 +375,8 @@ def test_errors_name_what_is_wrong() -> None:
 
 
 def test_hash_collisions_are_counted_in_slots() -> None:
-    from reshape.operators.key_index import KeyIndex
-    from reshape.operators.keys import KeyColumns
+    from reshape.kernels.key_index import KeyIndex
+    from reshape.kernels.keys import KeyColumns
 
     values = pa.array(["a", "b", "a", "c", "b"])
     keys = KeyColumns([values], 5)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reshape.exchange.hashing import UnsupportedKeyType, hash_rows
+from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
 from reshape.operators.base import HashedKeys, MiniPartitions, Mutability
 from reshape.operators.errors import KeyTypesDiffer, PortError, StateMismatch
 from reshape.operators.set_ops import BUILD, PROBE, Distinct, DistinctSpec, SetProbe, SetProbeSpec

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reshape.exchange.hashing import UnsupportedKeyType, hash_rows
+from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
+from reshape.kernels.ordering import Ordering, SortKey
 from reshape.operators.base import MiniPartitions, Mutability
 from reshape.operators.errors import PortError, StateMismatch
 from reshape.operators.range_bounds import RangeBounds
 from reshape.operators.sort import Sort, SortSpec
-from reshape.plan.ordering import Ordering, SortKey
 
 from .samples import VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, rows_of, table
 

@@ -14,7 +14,7 @@ from reshape.control.commands import CancelTransfer, Command, HandOverState, Rep
 from reshape.control.events import Event, StateTransferred, TransferFailed
 from reshape.control.profile import OperatorProfile, Split, StateKind
 from reshape.control.routing import RoutingTable
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.strategies import STRATEGIES, build
 from reshape.sim.recorder import OperatorRun
 from reshape.sim.scenario import Bursts, Failures, Network, Phase, Scenario, Source, Stage
@@ -102,7 +102,7 @@ def play(strategy: str, kind: dict[str, Any], seed: int, failures: Failures | No
         return Phase({key: int(random.paretovariate(0.7) * 200) % 100_000 + 1 for key in range(keys)})
 
     rate = random.choice([2_000.0, 20_000.0])
-    chosen = Settings() if random.random() < 0.5 else Settings.paper(tau=500.0, eta=200.0, warmup_s=0.5)
+    chosen = StrategySettings() if random.random() < 0.5 else StrategySettings.paper(tau=500.0, eta=200.0, warmup_s=0.5)
     stage = Stage(profile, random.choice([300.0, 3_000.0]), chosen, random.choice([0, 10**6, 10**9]))
     source = Source((phase(), phase()), rate, random.choice([None, Bursts(0.7, 0.5)]))
     network = Network(0.01, random.choice([0.0, 0.3]), random.choice([0.0, 2.0]), 1e8, 1e8)

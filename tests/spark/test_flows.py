@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
 from reshape.flow import FlowError
-from reshape.runtime.errors import TooFewSlots
+from reshape.protocol.errors import TooFewSlots
 
 HOT = "CASE WHEN id % 3 = 0 THEN 7 WHEN id % 11 = 0 THEN NULL ELSE id % 97 END"
 

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
-from reshape.runtime import launch
-from reshape.runtime.service import DriverService
+from reshape.driver import launch
+from reshape.driver.service import DriverService
 
 pytestmark = pytest.mark.slow
 

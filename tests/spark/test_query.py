@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
+from reshape.protocol.errors import FlowCancelled, FlowFailed
 from reshape.query import Query
-from reshape.runtime.errors import FlowCancelled, FlowFailed
 
 FREE_BATCHES = 6
 

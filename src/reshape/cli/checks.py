@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from reshape.errors import JavaNotFound
-from reshape.runtime import machine
-from reshape.runtime.java import find_java
-from reshape.runtime.machine import GIB
-from reshape.runtime.spark_trial import SparkTrialFailed, try_spark
+from reshape.machine import resources
+from reshape.machine.java import find_java
+from reshape.machine.resources import GIB
+from reshape.machine.spark_trial import SparkTrialFailed, try_spark
 
 Status = Literal["ok", "warn", "bad", "skip"]
 Detail = str | int | float | None
@@ -125,7 +125,7 @@ def check_pyarrow() -> Check:
 
 
 def check_memory() -> Check:
-    memory = machine.memory()
+    memory = resources.memory()
     limit = f", limited to {gib(memory.limit)} by a cgroup" if memory.limit is not None else ""
     found = f"{gib(memory.total)}, {gib(memory.available)} available{limit}"
     details: dict[str, Detail] = {
@@ -144,7 +144,7 @@ def check_memory() -> Check:
 
 
 def check_cores() -> Check:
-    cores = machine.cores()
+    cores = resources.cores()
     quota = f", limited to {cores.quota:g} by a cgroup" if cores.quota is not None else ""
     found = f"{cores.affinity}{quota}"
     details: dict[str, Detail] = {"affinity": cores.affinity, "cgroup_quota": cores.quota}
@@ -154,7 +154,7 @@ def check_cores() -> Check:
 
 
 def check_slots() -> Check:
-    slots = machine.cores().slots
+    slots = resources.cores().slots
     found = f"local[*] gives {slots}; hosts and sources need {LEAST_SLOTS} or more at the same time"
     details: dict[str, Detail] = {"local": slots, "needed": LEAST_SLOTS}
     if slots < LEAST_SLOTS:
@@ -167,9 +167,9 @@ def check_disk() -> Check:
     found: list[str] = []
     details: dict[str, Detail] = {}
     advice = "free some space, or set SPARK_LOCAL_DIRS to a directory on a larger disk"
-    for directory in machine.spark_local_directories():
+    for directory in resources.spark_local_directories():
         try:
-            free = machine.free_bytes(directory)
+            free = resources.free_bytes(directory)
         except OSError as error:
             return Check("Disk", "bad", str(error), "set SPARK_LOCAL_DIRS to a directory that you may write to")
         details[str(directory)] = free
@@ -182,7 +182,7 @@ def check_disk() -> Check:
 
 def check_loopback() -> Check:
     try:
-        machine.loopback_port()
+        resources.loopback_port()
     except OSError as error:
         return Check(
             "Loopback",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reshape.errors import ReshapeError
-from reshape.runtime.machine import spark_local_directories
-from reshape.runtime.spark_trial import SHORT_LIVED
+from reshape.machine.resources import spark_local_directories
+from reshape.machine.spark_trial import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ def demo_directory() -> Iterator[Path]:
 @contextlib.contextmanager
 def quiet_session(directory: Path, slots: int) -> Iterator[SparkSession]:
     """A local session with so many slots, whatever the cores. Messages of Spark go to a file in the directory."""
-    from reshape.runtime.local import local_session
+    from reshape.machine.local_session import local_session
 
     config = {
         "spark.master": f"local[{slots}]",

@@ -67,7 +67,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StrategySettings:
     """Everything that can be set for one operator.
 
     eta, tau:        skew test (§2.1) in the metric's unit; left out, a few report periods' worth of work
@@ -128,7 +128,7 @@ class Settings:
             _check_pairs(self.fixed_helpers)
 
     @classmethod
-    def paper(cls, tau: float = 100.0, eta: float = 100.0, *, warmup_s: float = 2.0) -> Settings:
+    def paper(cls, tau: float = 100.0, eta: float = 100.0, *, warmup_s: float = 2.0) -> StrategySettings:
         """As published: fixed tau, one helper, future rows only, two seconds before anything is moved (§7.1)."""
         return cls(eta=eta, tau=tau, adaptive=None, warmup_s=warmup_s, backlog=False, helpers=1)
 

@@ -10,12 +10,12 @@ from reshape.control.baselines.flux import Flux
 from reshape.control.baselines.none import NoMitigation
 from reshape.control.baselines.pkg import PartialKeyGrouping
 from reshape.control.brain import Brain
-from reshape.control.controller import Controller
 from reshape.control.errors import require
 from reshape.control.profile import OperatorProfile
-from reshape.control.settings import Settings
+from reshape.control.reshaping.controller import Controller
+from reshape.control.settings import StrategySettings
 
-Builder = Callable[[OperatorProfile, Settings], Brain]
+Builder = Callable[[OperatorProfile, StrategySettings], Brain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +23,22 @@ class Strategy:
     """``keys``, ``buckets``: whether its brain always wants to know how many rows each of them has."""
 
     build: Builder
-    defaults: Callable[[], Settings]
+    defaults: Callable[[], StrategySettings]
     keys: bool = False
     buckets: bool = False
 
 
 STRATEGIES: dict[str, Strategy] = {
-    "none": Strategy(NoMitigation, Settings),
-    "flux": Strategy(Flux, Settings.paper, buckets=True),
-    "flow-join": Strategy(FlowJoin, Settings.paper, keys=True),
-    "pkg": Strategy(PartialKeyGrouping, Settings),
-    "reshape-paper": Strategy(Controller, Settings.paper),
-    "reshape": Strategy(Controller, Settings),
+    "none": Strategy(NoMitigation, StrategySettings),
+    "flux": Strategy(Flux, StrategySettings.paper, buckets=True),
+    "flow-join": Strategy(FlowJoin, StrategySettings.paper, keys=True),
+    "pkg": Strategy(PartialKeyGrouping, StrategySettings),
+    "reshape-paper": Strategy(Controller, StrategySettings.paper),
+    "reshape": Strategy(Controller, StrategySettings),
 }
 
 
-def build(strategy: str, profile: OperatorProfile, settings: Settings | None = None) -> Brain:
+def build(strategy: str, profile: OperatorProfile, settings: StrategySettings | None = None) -> Brain:
     """The brain of a strategy for one operator; without settings, those that the strategy is known for."""
     require(strategy in STRATEGIES, "strategy", strategy, f"one of {', '.join(STRATEGIES)}")
     known = STRATEGIES[strategy]

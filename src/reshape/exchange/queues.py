@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from reshape.exchange.errors import BackPressureTimeout, ExchangeError
-from reshape.exchange.hashing import Mask
 from reshape.exchange.spill import Segment, SpillSpace
+from reshape.kernels.hashing import Mask
 
 # What an item takes beside its values, measured: many small items would otherwise take several times the budget.
 ITEM_BYTES = 256

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from reshape.control.routing import RoutingTable, Shares
 from reshape.exchange.errors import ExchangeError
-from reshape.exchange.hashing import hash_rows, mini_partitions, owners
 from reshape.exchange.wire import MOST_WORKERS, Envelope, Kind, Slice
+from reshape.kernels.hashing import hash_rows, mini_partitions, owners
 
 Workers = npt.NDArray[np.uint16]
 Hashes = npt.NDArray[np.uint64]

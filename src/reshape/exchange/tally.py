@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from reshape.exchange.hashing import mini_partitions
+from reshape.kernels.hashing import mini_partitions
 
 # Rows of a batch that are looked at. A key with a hundredth of the rows has forty of them, and sorting costs 0.1 ms.
 SAMPLE_ROWS = 4_096

@@ -22,7 +22,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from reshape.exchange.hashing import U64, Mask, mini_partitions
+from reshape.kernels.hashing import U64, Mask, mini_partitions
 from reshape.operators.errors import PortError, StateMismatch
 
 # Large enough that the cost of a batch is that of its rows, small enough for a cache and a prompt control message.

@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from reshape.exchange.hashing import U64, Mask
+from reshape.kernels.columns import Indices, Rows, record_batch
+from reshape.kernels.hashing import U64, Mask
+from reshape.kernels.key_index import KeyIndex
+from reshape.kernels.keys import KeyColumns
 from reshape.operators.base import KeySet
-from reshape.operators.columns import Indices, Rows, record_batch
 from reshape.operators.errors import StateMismatch
-from reshape.operators.key_index import KeyIndex
-from reshape.operators.keys import KeyColumns
 
 # Every object numbers its rows from a random place: two of them meet with a chance of 1 in 2**30 even after 2**30 rows
 # each, and no worker has to be told who it is.

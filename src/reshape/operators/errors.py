@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reshape.errors import ReshapeError
-from reshape.exchange.hashing import UnsupportedKeyType
+from reshape.kernels.hashing import UnsupportedKeyType
 
 __all__ = [
     "KeyTypesDiffer",

@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from reshape.exchange.hashing import U64, hash_rows
+from reshape.kernels.columns import Rows
+from reshape.kernels.hashing import U64, hash_rows
 from reshape.operators.aggregates import OPERATOR
 from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
-from reshape.operators.columns import Rows
 from reshape.operators.grouping import Grouping
 from reshape.plan.aggregates import Aggregate
 

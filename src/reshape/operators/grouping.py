@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
+from reshape.kernels.columns import as_array, concatenated, record_batch
+from reshape.kernels.keys import KeyColumns, check_keys, normalised
 from reshape.operators.aggregates import OPERATOR, Groups, columns_of, logic_of
-from reshape.operators.columns import as_array, concatenated, record_batch
-from reshape.operators.keys import KeyColumns, check_keys, normalised
 from reshape.plan.aggregates import Aggregate
 
 

@@ -15,13 +15,13 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from reshape.exchange.hashing import U64, Mask, hash_rows, is_injective
+from reshape.kernels.columns import Indices, Rows, record_batch, take
+from reshape.kernels.hashing import U64, Mask, hash_rows, is_injective
+from reshape.kernels.key_index import KeyIndex
+from reshape.kernels.keys import KeyColumns, check_keys
 from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
 from reshape.operators.build_rows import BuildRows
-from reshape.operators.columns import Indices, Rows, record_batch, take
 from reshape.operators.errors import KeyTypesDiffer, PortError
-from reshape.operators.key_index import KeyIndex
-from reshape.operators.keys import KeyColumns, check_keys
 
 JoinKind = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
 Side = Literal["left", "right"]

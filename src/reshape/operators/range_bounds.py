@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reshape.operators.columns import Indices, Rows, concatenated
-from reshape.operators.keys import KeyColumns, check_keys
-from reshape.operators.sort_keys import range_ids, sorted_order
-from reshape.plan.ordering import Ordering
+from reshape.kernels.columns import Indices, Rows, concatenated
+from reshape.kernels.keys import KeyColumns, check_keys
+from reshape.kernels.ordering import Ordering
+from reshape.kernels.sort_keys import range_ids, sorted_order
 
 
 @dataclass(frozen=True, eq=False)

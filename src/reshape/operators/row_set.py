@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from reshape.exchange.hashing import U64, Mask, hash_rows
+from reshape.kernels.columns import Rows, record_batch
+from reshape.kernels.hashing import U64, Mask, hash_rows
+from reshape.kernels.key_index import KeyIndex
+from reshape.kernels.keys import KeyColumns, normalised
 from reshape.operators.base import KeySet
-from reshape.operators.columns import Rows, record_batch
-from reshape.operators.key_index import KeyIndex
-from reshape.operators.keys import KeyColumns, normalised
 
 HashFunction = Callable[[Sequence[pa.Array]], U64]
 

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reshape.exchange.hashing import Mask, hash_rows
+from reshape.kernels.columns import record_batch
+from reshape.kernels.hashing import Mask, hash_rows
+from reshape.kernels.keys import check_keys
 from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
-from reshape.operators.columns import record_batch
 from reshape.operators.errors import KeyTypesDiffer, PortError
-from reshape.operators.keys import check_keys
 from reshape.operators.row_set import HashFunction, RowSet
 
 BUILD, PROBE = 0, 1

@@ -11,12 +11,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from reshape.exchange.hashing import hash_rows
+from reshape.kernels.columns import Indices, Rows
+from reshape.kernels.hashing import hash_rows
+from reshape.kernels.keys import check_keys
+from reshape.kernels.ordering import Ordering
+from reshape.kernels.sort_keys import sorted_order
 from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
-from reshape.operators.columns import Indices, Rows
-from reshape.operators.keys import check_keys
-from reshape.operators.sort_keys import sorted_order
-from reshape.plan.ordering import Ordering
 
 # Rows of a run. A run is sorted in some 15 ms, so control messages do not wait for it; 4 M rows make 16 runs, which
 # merge at three times the speed of sorting them afresh.

@@ -7,22 +7,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from reshape.conf import Settings
+from reshape.conf import FlowSettings
+from reshape.kernels.ordering import Ordering
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec
 from reshape.operators.recast import Recast
 from reshape.operators.set_ops import SetProbeSpec
 from reshape.operators.sort import SortSpec
 from reshape.plan import aggregates as agg
-from reshape.plan.mitigation import choose_split
+from reshape.plan.balancing import choose_split
 from reshape.plan.nodes import JoinNode, Node, SetNode, SourceNode, UnionNode
-from reshape.plan.ordering import Ordering
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
 from reshape.plan.sendable import function_name
 from reshape.plan.types import type_name
 
 
-def explained(root: Node, plan: PhysicalPlan, settings: Settings) -> str:
+def explained(root: Node, plan: PhysicalPlan, settings: FlowSettings) -> str:
     """The whole flow as an indented tree, the result first. Runs nothing."""
     sources = {source.number: source for source in _source_nodes(root)}
     lines = [_head(plan, settings)]
@@ -34,7 +34,7 @@ def explained(root: Node, plan: PhysicalPlan, settings: Settings) -> str:
     return "\n".join(lines)
 
 
-def _head(plan: PhysicalPlan, settings: Settings) -> str:
+def _head(plan: PhysicalPlan, settings: FlowSettings) -> str:
     if not plan.operators:
         return f"flow {plan.name!r}: no operator, so Spark alone runs it"
     hosts = ", ".join(f"host {host}: {_range(plan.workers_of(host))}" for host in range(plan.hosts))

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from reshape.control.profile import Split
 from reshape.control.strategies import STRATEGIES
+from reshape.kernels.ordering import Ordering
 from reshape.operators.base import Operator
-from reshape.plan.mitigation import Mitigation, choose_split
-from reshape.plan.ordering import Ordering
+from reshape.plan.balancing import Balancing, choose_split
 
 # A brain looks at its workers ten times a second: it reacts within a blink, for less than a hundredth of the time.
 REPORT_S = 0.1
@@ -78,7 +78,7 @@ class PhysicalOperator:
     functions: tuple[ArrowFunction, ...] = ()
     cost_s_per_row: float = 0.0
     combine: bool = False  # whether senders may combine rows of a group-by
-    mitigation: Mitigation = field(default_factory=Mitigation)
+    mitigation: Balancing = field(default_factory=Balancing)
     ordered: str | None = None  # the function behind it that needs the rows of a key in their order
     logic_elsewhere: LogicSpec | None = None
 

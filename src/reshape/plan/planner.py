@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from reshape.kernels.keys import comparable
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec
-from reshape.operators.keys import comparable
 from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
 from reshape.operators.sort import SortSpec
-from reshape.plan.mitigation import Mitigation
+from reshape.plan.balancing import Balancing
 from reshape.plan.nodes import (
     DistinctNode,
     GroupNode,
@@ -39,13 +39,13 @@ class _Output:
     operators: tuple[int, ...] = ()
 
 
-Tuned = Callable[[dict[str, Any]], tuple[Mitigation, float]]
+Tuned = Callable[[dict[str, Any]], tuple[Balancing, float]]
 
 
 class Planner:
     """Places a tree; inputs of an operator are planned before it, so operators come in the order of the flow."""
 
-    def __init__(self, tuned: Tuned = lambda _: (Mitigation(), 0.0), *, combine: bool = False) -> None:
+    def __init__(self, tuned: Tuned = lambda _: (Balancing(), 0.0), *, combine: bool = False) -> None:
         """``tuned`` gives the strategy and the emulated cost of an operator that has settings of its own."""
         self._operators: list[PhysicalOperator] = []
         self._tuned = tuned

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from reshape.kernels.ordering import Ordering
 from reshape.operators.aggregates import columns_of
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import OutputColumn
@@ -26,7 +27,6 @@ from reshape.plan.nodes import (
     SourceNode,
     UnionNode,
 )
-from reshape.plan.ordering import Ordering
 from reshape.plan.tree import Tree
 
 if TYPE_CHECKING:

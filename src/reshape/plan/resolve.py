@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reshape.errors import FlowError
+from reshape.kernels.ordering import Ordering, SortKey
 from reshape.plan import aggregates as agg
 from reshape.plan.analysis import Input, NotSupported, as_column, kind, named_expressions, scala_list, unnamed
-from reshape.plan.ordering import Ordering, SortKey
 from reshape.plan.types import unused
 
 if TYPE_CHECKING:

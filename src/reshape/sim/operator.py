@@ -9,11 +9,11 @@ from heapq import nlargest
 from reshape.control.brain import Brain
 from reshape.control.events import Drained, Event, InputEnded, MetricsCollected, Watermark
 from reshape.sim.agenda import Agenda
+from reshape.sim.moves import Luck, SimulatedMoves
 from reshape.sim.recorder import LOADS_KEPT_FOR, OperatorRun, Record
-from reshape.sim.router import Router
+from reshape.sim.router import SimulatedRouter
 from reshape.sim.scenario import Scenario, Stage
 from reshape.sim.source import Group, KeyedInput
-from reshape.sim.transfers import Luck, Transfers
 from reshape.sim.worker import Chunk, Worker
 
 # Virtual seconds without a single row processed after which a run is given up: far above any time limit
@@ -33,7 +33,7 @@ class SimulatedOperator:
         self.brain = brain
         self.total = rows.total
         self.workers = [Worker(speed) for speed in stage.speeds]
-        self.router = Router(len(self.workers), stage.settings.buckets_per_worker, brain.table)
+        self.router = SimulatedRouter(len(self.workers), stage.settings.buckets_per_worker, brain.table)
         self.record = Record(stage.displayed, keep_loads=len(self.workers) <= LOADS_KEPT_FOR)
         self.ended = False
         self.drained = False
@@ -41,7 +41,7 @@ class SimulatedOperator:
         self._network = scenario.network
         self._report_s = scenario.report_s
         self._luck = Luck(scenario.failures, scenario.seed)
-        self._transfers = Transfers(
+        self._transfers = SimulatedMoves(
             stage, rows.keys, self.workers, self.router, agenda, scenario.network, self._luck, self._tell
         )
         self._events = 0

@@ -26,7 +26,7 @@ def whole_levels(shares: Shares) -> Levels:
     return levels
 
 
-class Router:
+class SimulatedRouter:
     """Applies one routing table at a time; versions only grow.
 
     A key's owner is ``code mod workers``; its mini-partition ``code mod (workers * buckets_per_worker)``, so

@@ -8,7 +8,7 @@ from math import isfinite
 
 from reshape.control.errors import require
 from reshape.control.profile import OperatorProfile
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Stage:
 
     profile: OperatorProfile
     speed: float | tuple[float, ...]
-    settings: Settings = field(default_factory=Settings)
+    settings: StrategySettings = field(default_factory=StrategySettings)
     state_bytes: int = 0
     queue_rows: int | None = None
     input: tuple[Phase, ...] = ()

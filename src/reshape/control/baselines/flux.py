@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from reshape.control.baselines.once import Move, PairingBrain
 from reshape.control.profile import OperatorProfile
+from reshape.control.reshaping.shares import choose_keys
 from reshape.control.routing import Shares
-from reshape.control.settings import Settings
-from reshape.control.shares import choose_keys
+from reshape.control.settings import StrategySettings
 from reshape.control.story import Kind
 
 
@@ -17,7 +17,7 @@ class Flux(PairingBrain):
     make the expected loads more equal.
     """
 
-    def __init__(self, profile: OperatorProfile, settings: Settings) -> None:
+    def __init__(self, profile: OperatorProfile, settings: StrategySettings) -> None:
         super().__init__(profile, settings)
         self._moved: dict[int, int] = {}  # mini-partition -> helper
 

@@ -6,12 +6,12 @@ from reshape.control.commands import Command
 from reshape.control.events import Event
 from reshape.control.profile import OperatorProfile
 from reshape.control.routing import RoutingTable
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.story import Decision
 
 
 class NoMitigation:
-    def __init__(self, profile: OperatorProfile, settings: Settings) -> None:
+    def __init__(self, profile: OperatorProfile, settings: StrategySettings) -> None:
         self._profile = profile
         self.table = RoutingTable()
         self.decisions: list[Decision] = []

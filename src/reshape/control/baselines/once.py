@@ -15,12 +15,12 @@ from reshape.control.events import (
     TransferFailed,
     Watermark,
 )
-from reshape.control.helpers import rank_candidates, skew_test
-from reshape.control.observation import Observation
 from reshape.control.outbox import Outbox
 from reshape.control.profile import OperatorProfile, StateKind
+from reshape.control.reshaping.helpers import rank_candidates, skew_test
 from reshape.control.routing import RoutingTable, Shares
-from reshape.control.settings import Settings
+from reshape.control.sensing.observation import Observation
+from reshape.control.settings import StrategySettings
 from reshape.control.story import Decision, Kind
 
 
@@ -37,7 +37,7 @@ class Move:
 class PairingBrain(ABC):
     """Pairs skewed workers with helpers and applies the moves that a subclass plans."""
 
-    def __init__(self, profile: OperatorProfile, settings: Settings) -> None:
+    def __init__(self, profile: OperatorProfile, settings: StrategySettings) -> None:
         self._profile = profile
         self._settings = settings
         self._out = Outbox()

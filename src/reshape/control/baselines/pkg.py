@@ -8,14 +8,14 @@ from reshape.control.events import Drained, Event, MetricsCollected, Watermark
 from reshape.control.outbox import Outbox
 from reshape.control.profile import OperatorProfile, Partitioning, Split, StateKind
 from reshape.control.routing import RoutingTable
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.story import Decision, Kind
 
 
 class PartialKeyGrouping:
     """Static: the rule is set once, the routers do the rest with their own counts of rows sent."""
 
-    def __init__(self, profile: OperatorProfile, settings: Settings) -> None:
+    def __init__(self, profile: OperatorProfile, settings: StrategySettings) -> None:
         if profile.partitioning is Partitioning.RANGE:
             raise StrategyRefused(
                 "strategy", "pkg", f"cannot be used for {profile.name}: a range has one owner; use reshape"

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reshape.exchange.hashing import Mask, validity
-from reshape.operators.columns import Indices
+from reshape.kernels.columns import Indices
+from reshape.kernels.hashing import Mask, validity
 from reshape.operators.errors import UnsupportedAggregate
 
 OPERATOR = "group-by"

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reshape.exchange.hashing import validity
+from reshape.kernels.hashing import validity
+from reshape.kernels.keys import KeyColumns, check_keys, normalised
 from reshape.operators.aggregates.base import OPERATOR, AggregateLogic, Groups
 from reshape.operators.aggregates.lists import flattened, lists_of
-from reshape.operators.keys import KeyColumns, check_keys, normalised
 
 
 class CountLogic(AggregateLogic):

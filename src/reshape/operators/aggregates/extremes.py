@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
-from reshape.exchange.hashing import fixed_words, validity
+from reshape.kernels.hashing import fixed_words, validity
 from reshape.operators.aggregates.base import AggregateLogic, Groups, present, unsupported
 
 _ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)

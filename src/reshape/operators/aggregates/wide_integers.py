@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reshape.exchange.hashing import U64, Mask
+from reshape.kernels.hashing import U64, Mask
 from reshape.operators.aggregates.base import Groups
 
 _LOW = np.int64(0xFFFFFFFF)

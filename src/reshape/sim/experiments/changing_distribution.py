@@ -8,7 +8,7 @@ from functools import cache, partial
 
 from reshape.control.errors import require
 from reshape.control.profile import OperatorProfile
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.strategies import build
 from reshape.datasets.synthetic import RISING_KEY, SKEWED_KEY, changing_distribution
 from reshape.sim.experiments.experiment import Case, Experiment, Outcome, Panel, Series, Summary
@@ -44,8 +44,8 @@ class ChangingParams:
 def _run(params: ChangingParams, seed: int, strategy: str) -> OperatorRun:
     before, after = changing_distribution()
     fixed = {SKEWED: (HELPER,)}
-    paper = replace(Settings.paper(params.tau, params.eta, warmup_s=params.warmup_s), fixed_helpers=fixed)
-    settings = Settings(fixed_helpers=fixed) if strategy == "reshape" else paper
+    paper = replace(StrategySettings.paper(params.tau, params.eta, warmup_s=params.warmup_s), fixed_helpers=fixed)
+    settings = StrategySettings(fixed_helpers=fixed) if strategy == "reshape" else paper
     profile = OperatorProfile("join", params.workers)
     stage = Stage(profile, params.speed, settings, displayed=(SKEWED_KEY, RISING_KEY))
     source = Source((Phase(before), Phase(after)), params.rows_per_s)

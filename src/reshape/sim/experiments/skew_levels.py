@@ -8,7 +8,7 @@ from functools import cache, partial
 
 from reshape.control.errors import require
 from reshape.control.profile import OperatorProfile
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.strategies import build
 from reshape.datasets.tpc import DATE_EXPONENT, DATES, ITEM_EXPONENT, ITEMS, SALES_PER_GB, zipf_keys
 from reshape.sim import metrics
@@ -66,8 +66,8 @@ def _speed(params: SkewLevelsParams) -> float:
 def _run(params: SkewLevelsParams, seed: int, strategy: str, workers: int) -> list[OperatorRun]:
     keys = _keys(params, workers)
     entry = params.rows_per_entry
-    paper = Settings.paper(params.tau * entry, params.eta * entry, warmup_s=params.warmup_s)
-    settings = Settings() if strategy == "reshape" else paper
+    paper = StrategySettings.paper(params.tau * entry, params.eta * entry, warmup_s=params.warmup_s)
+    settings = StrategySettings() if strategy == "reshape" else paper
     profiles = [OperatorProfile(f"{name} join", workers) for name in JOINS]
     speed = _speed(params)
     items = keys["item"]

@@ -8,7 +8,7 @@ from functools import cache, partial
 
 from reshape.control.errors import require
 from reshape.control.profile import OperatorProfile, Partitioning, StateKind
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.strategies import build
 from reshape.datasets.tpc import orders_per_range
 from reshape.sim import metrics
@@ -53,8 +53,8 @@ def _run(params: SortParams, seed: int, strategy: str, workers: int) -> Operator
     rows = orders_per_range(params.gigabytes_per_worker * workers, workers)
     speed = max(orders_per_range(params.gigabytes_per_worker * 20, 20).values()) / params.unmitigated_s
     entry = params.rows_per_entry
-    paper = replace(Settings.paper(params.tau * entry, params.eta * entry), warmup_s=params.warmup_s)
-    settings = Settings() if strategy == "reshape" else paper
+    paper = replace(StrategySettings.paper(params.tau * entry, params.eta * entry), warmup_s=params.warmup_s)
+    settings = StrategySettings() if strategy == "reshape" else paper
     profile = OperatorProfile(
         "sort", workers, state=StateKind.MUTABLE, partitioning=Partitioning.RANGE, combinable=False
     )

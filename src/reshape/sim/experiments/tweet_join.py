@@ -8,7 +8,7 @@ from typing import Any
 
 from reshape.control.errors import require
 from reshape.control.profile import OperatorProfile
-from reshape.control.settings import Settings
+from reshape.control.settings import StrategySettings
 from reshape.control.strategies import build
 from reshape.datasets.tweets import CALIFORNIA, SHORT, tweets_per_location
 from reshape.sim.experiments.measuring import Pair, Ratio, pair_of
@@ -68,21 +68,21 @@ class TweetJoin:
         busiest = sum(rows for code, rows in self.rows.items() if code % PAPER_WORKERS == CALIFORNIA)
         return busiest / self.params.unmitigated_s
 
-    def paper(self, tau: float | None = None, warmup_s: float | None = None, **changes: Any) -> Settings:
+    def paper(self, tau: float | None = None, warmup_s: float | None = None, **changes: Any) -> StrategySettings:
         """The paper's settings, thresholds in entries."""
         p = self.params
         warmup = p.warmup_s if warmup_s is None else warmup_s
-        settings = Settings.paper((tau or p.tau) * p.rows_per_entry, p.eta * p.rows_per_entry, warmup_s=warmup)
+        settings = StrategySettings.paper((tau or p.tau) * p.rows_per_entry, p.eta * p.rows_per_entry, warmup_s=warmup)
         return replace(settings, **changes)
 
-    def settings(self, strategy: str, **changes: Any) -> Settings:
+    def settings(self, strategy: str, **changes: Any) -> StrategySettings:
         """Ours needs none; everything else runs with the paper's."""
-        return Settings(**changes) if strategy == "reshape" else self.paper(**changes)
+        return StrategySettings(**changes) if strategy == "reshape" else self.paper(**changes)
 
     def run(
         self,
         strategy: str,
-        settings: Settings,
+        settings: StrategySettings,
         *,
         workers: int | None = None,
         network: Network | None = None,
@@ -106,7 +106,7 @@ class TweetJoin:
     def unmitigated(self, workers: int | None = None) -> OperatorRun:
         count = workers or self.params.workers
         if count not in self._unmitigated:
-            self._unmitigated[count] = self.run("none", Settings(), workers=count)
+            self._unmitigated[count] = self.run("none", StrategySettings(), workers=count)
         return self._unmitigated[count]
 
     def pairs(

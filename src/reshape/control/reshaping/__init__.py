@@ -1,0 +1,1 @@
+"""Reshape itself: the skew test, mitigations and how much moves."""

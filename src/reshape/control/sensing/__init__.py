@@ -1,0 +1,1 @@
+"""What the brain makes of reports: observations, predictions, heavy keys, costs."""

@@ -1,0 +1,1 @@
+"""State and waiting rows of a host's workers on the move."""

@@ -1,0 +1,244 @@
+"""What transfers bring to the workers of a host: taken in by the working thread, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reshape.exchange.queues import HostQueues
+from reshape.exchange.wire import Purpose, StreamName
+from reshape.host.moves.peers import NOT_TAKEN, Part
+from reshape.host.worker import Cell, Copied
+from reshape.protocol.errors import FlowFailed
+
+# A receiving thread waits so long for the working thread to take state in. It is busy for milliseconds at a time, but a
+# user's function may be slow. The sender asks afterwards: what is late may still be taken.
+TAKE_IN_S = 120.0
+_LABEL = b"reshape.label"  # in the metadata of a stream's schema
+
+Then = Callable[[Exception | None], None]
+CellOf = Callable[[int, int], Cell]
+TransferId = tuple[int, int, int]  # operator, port, transfer
+
+
+class Torn(FlowFailed):
+    """Some of what arrived was taken and some could not be: the flow cannot go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What copied state stands for: some of an owner's partition."""
+
+    owner: int
+    copied: Copied
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What is said about state beside its rows. ``adopts``: rows that wait for these hand-overs may go on with it."""
+
+    extent: Extent | None = None
+    adopts: tuple[int, ...] = ()
+
+    def pack(self) -> dict[bytes, bytes] | None:
+        if self == Label():
+            return None
+        facts: dict[str, Any] = {"adopts": self.adopts}
+        if self.extent is not None:
+            copied = self.extent.copied
+            facts |= {"owner": self.extent.owner, "everything": copied.everything}
+            facts |= {"keys": sorted(copied.keys), "buckets": sorted(copied.buckets)}
+        return {_LABEL: json.dumps(facts).encode()}
+
+    @classmethod
+    def unpack(cls, metadata: dict[bytes, bytes] | None) -> Label:
+        if not metadata or _LABEL not in metadata:
+            return cls()
+        facts = json.loads(metadata[_LABEL])
+        adopts = tuple(facts["adopts"])
+        if "owner" not in facts:
+            return cls(None, adopts)
+        copied = Copied(frozenset(facts["keys"]), frozenset(facts["buckets"]), bool(facts["everything"]))
+        return cls(Extent(int(facts["owner"]), copied), adopts)
+
+
+@dataclass(slots=True)
+class Arrival:
+    """State, or rows, that have come for a worker. ``version`` and ``combined`` are those of rows."""
+
+    name: StreamName
+    label: Label = field(default_factory=Label)
+    parts: list[Part] = field(default_factory=list)
+    version: int = 0
+    combined: bool = False
+    taken: threading.Event = field(default_factory=threading.Event)
+    failure: Exception | None = None
+    then: Then | None = None
+
+    def await_taken(self) -> None:
+        """Return when the working thread has taken it in; raises what kept it from that."""
+        if not self.taken.wait(TAKE_IN_S):
+            raise FlowFailed(f"worker {self.name.worker}", f"took nothing in within {TAKE_IN_S:.0f} s")
+        if self.failure is not None:
+            raise self.failure
+
+    def settle(self, failure: Exception | None) -> None:
+        self.failure = failure
+        self.taken.set()
+        if self.then is not None:
+            self.then(failure)
+
+
+class Intake:
+    """Takes in what arrives at the workers of one host. Used by its working thread; ``arrive`` by any thread."""
+
+    def __init__(self, queues: HostQueues, cell_of: CellOf) -> None:
+        self._queues = queues
+        self._cell_of = cell_of
+        self._lock = threading.Lock()
+        self._waiting: list[Arrival] = []
+        self._closed: Exception | None = None
+        self._taken: set[tuple[str, int]] = set()  # sender, number of the part
+        self._recalled: set[tuple[str, int]] = set()
+        self._returned: dict[TransferId, list[Arrival]] = {}
+        self._forgotten: set[TransferId] = set()
+        self._drained: set[tuple[int, int]] = set()  # operator, port
+
+    def arrive(self, arrival: Arrival) -> None:
+        with self._lock:
+            if self._closed is None:
+                self._waiting.append(arrival)
+                return
+        arrival.settle(self._closed)
+
+    def close(self, error: Exception) -> None:
+        """Let receiving threads go, these and all that come later."""
+        with self._lock:
+            self._closed = error
+            waiting, self._waiting = self._waiting, []
+        for arrival in waiting:
+            arrival.settle(error)
+
+    def forget(self, transfer: TransferId) -> None:
+        """A copy that was given up is not taken in any more."""
+        self._forgotten.add(transfer)
+
+    def is_forgotten(self, transfer: TransferId) -> bool:
+        return transfer in self._forgotten
+
+    def drain(self, operator: int, port: int) -> None:
+        """Nothing is processed at this input any more, so no copy of state is of use."""
+        self._drained.add((operator, port))
+
+    def is_drained(self, operator: int, port: int) -> bool:
+        return (operator, port) in self._drained
+
+    def step(self) -> None:
+        if not self._waiting:
+            return
+        with self._lock:
+            arrivals, self._waiting = self._waiting, []
+        for arrival in arrivals:
+            self._take_in(arrival)
+
+    def _take_in(self, arrival: Arrival) -> None:
+        name = arrival.name
+        sender = (name.router, name.part)
+        if name.purpose == Purpose.RECALL:
+            self._answer(arrival, sender)
+            return
+        cell = self._cell_of(name.operator, name.worker)
+        if name.purpose != Purpose.SCATTERED and not cell.is_open(name.port) and sender not in self._recalled:
+            self.arrive(arrival)  # waits until the input before this one has ended here too
+            return
+        try:
+            if sender in self._recalled:
+                raise FlowFailed(f"worker {cell.worker}", NOT_TAKEN)
+            self._take(cell, arrival)
+        except Exception as error:
+            arrival.settle(error)
+            if isinstance(error, Torn):
+                raise
+        else:
+            if name.part:
+                self._taken.add(sender)
+            arrival.settle(None)
+
+    def _answer(self, arrival: Arrival, sender: tuple[str, int]) -> None:
+        """The sender has lost sight of what it sent; what is not here by now is refused when it comes."""
+        if sender in self._taken:
+            arrival.settle(None)
+            return
+        self._recalled.add(sender)
+        arrival.settle(FlowFailed(f"worker {arrival.name.worker}", NOT_TAKEN))
+
+    def _take(self, cell: Cell, arrival: Arrival) -> None:
+        name = arrival.name
+        transfer = (name.operator, name.port, name.transfer)
+        match name.purpose:
+            case Purpose.REPLICA:
+                if transfer in self._forgotten or self.is_drained(name.operator, name.port):
+                    raise FlowFailed(f"worker {cell.worker}", "the transfer was given up")
+                self._take_copy(cell, arrival)
+            case Purpose.HAND_OVER:
+                self._take_keys(cell, arrival)
+            case Purpose.HELD:
+                self._returned.setdefault(transfer, []).append(arrival)
+            case Purpose.BACKLOG:
+                self._put(cell, arrival, version=0)
+            case Purpose.SCATTERED:
+                self._merge(cell, arrival.parts)
+
+    def _take_copy(self, cell: Cell, arrival: Arrival) -> None:
+        """Only the owner copies its state, and sends to each worker what it has not got yet."""
+        extent = arrival.label.extent
+        assert extent is not None
+        held = cell.copies.get(extent.owner)
+        try:
+            cell.logic(extent.owner).merge_state([batch for _, batch in arrival.parts])
+        except Exception as error:
+            if held is not None:
+                raise Torn(f"worker {cell.worker}", f"could not take all of a copy: {error}") from error
+            cell.logics.pop(extent.owner, None)
+            raise
+        cell.copies[extent.owner] = extent.copied if held is None else held | extent.copied
+
+    def _take_keys(self, cell: Cell, arrival: Arrival) -> None:
+        """The keys are this worker's now: rows that came back with them go first, then those that waited here."""
+        name = arrival.name
+        if arrival.label.extent is not None:
+            self._take_copy(cell, arrival)
+        else:
+            self._merge(cell, arrival.parts)
+        transfer = (name.operator, name.port, name.transfer)
+        for returned in self._returned.pop(transfer, []):
+            self._put(cell, returned, version=returned.version)
+        for waiting in (*arrival.label.adopts, name.transfer):
+            self._queues.release(cell.index, name.port, waiting)
+
+    def _put(self, cell: Cell, arrival: Arrival, *, version: int) -> None:
+        """Rows into the queue of a worker. With their version they wait behind older ones that still do."""
+        for owner, batch in arrival.parts:
+            self._queues.put(
+                cell.index,
+                arrival.name.port,
+                owner,
+                batch,
+                version=version,
+                combined=arrival.combined,
+                may_wait=False,
+            )
+
+    def _merge(self, cell: Cell, parts: list[Part]) -> None:
+        merged = False
+        for owner in dict.fromkeys(owner for owner, _ in parts):
+            try:
+                cell.logic(owner).merge_state([batch for of, batch in parts if of == owner])
+            except Exception as error:
+                if merged:
+                    raise Torn(f"worker {cell.worker}", f"could not take all of its state: {error}") from error
+                raise
+            merged = True

@@ -1,0 +1,1 @@
+"""Kernels on Arrow arrays: hashes, keys, orders. No state, no I/O."""

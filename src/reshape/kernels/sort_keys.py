@@ -1,0 +1,227 @@
+"""Sort keys as digits: 64-bit words whose order, the first differing word deciding, is Spark's order of rows.
+
+A number is one digit, a decimal two, a string as many as it is long (eight bytes each), and a column with nulls has one
+digit more in front. Digits are made when they are needed, for the rows that still need them: most sorts are decided by
+the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from reshape.kernels.columns import Indices, as_array
+from reshape.kernels.hashing import U64, Mask, UnsupportedKeyType, fixed_words, validity
+from reshape.kernels.ordering import Ordering, SortKey
+
+# The digit of these rows; None for all.
+Digit = Callable[[Indices | None], U64]
+
+_SIGN = np.uint64(1 << 63)
+_KEPT: U64 = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)
+
+
+def digits_of(columns: Sequence[Any], ordering: Ordering) -> Iterator[Digit]:
+    """The digits of rows, most significant first; `columns` are those of the keys, in their order.
+
+    Digits of two calls cannot be compared: what a column needs depends on the values it has.
+    """
+    for column, key in zip(columns, ordering.keys, strict=True):
+        yield from _column_digits(_plain(column), key)
+
+
+def sorted_order(columns: Sequence[Any], ordering: Ordering, *, presorted: bool = False) -> Indices:
+    """The rows in order; rows with equal keys keep theirs. `presorted`: the rows are few sorted runs, to be merged."""
+    digits = digits_of(columns, ordering)
+    first = next(digits)(None)
+    # A stable sort of NumPy finds runs and merges them. Its other sort is vectorised, three times as fast on random
+    # keys, but it mixes equal ones, which are put right at the end.
+    order: Indices = np.argsort(first, kind="stable" if presorted else None)
+    mixed = not presorted
+    positions, groups = _tied(first[order])
+    for digit in digits:
+        if not len(positions):
+            return order
+        mixed = True
+        rows = order[positions]
+        values = digit(rows)
+        within = _order_in_groups(values, groups)
+        order[positions] = rows[within]
+        still, groups = _tied(values[within], groups)
+        positions = positions[still]
+    if mixed and len(positions):
+        rows = order[positions]
+        order[positions] = rows[np.argsort(groups * len(order) + rows)]
+    return order
+
+
+def _order_in_groups(values: U64, groups: Indices) -> Indices:
+    """Rows by group, those of a group by value. Groups are numbered in order."""
+    by_value: Indices = np.argsort(values)
+    if groups[0] == groups[-1]:
+        return by_value
+    found = groups[by_value] - groups[0]
+    # NumPy sorts 16-bit numbers by radix.
+    narrow = found.astype(np.uint16) if groups[-1] - groups[0] < 1 << 16 else found
+    return by_value[np.argsort(narrow, kind="stable")]
+
+
+def range_ids(columns: Sequence[Any], ordering: Ordering, bounds: int) -> Indices:
+    """How many of the first `bounds` rows, which are in order and differ, lie strictly before each of the others."""
+    size = len(columns[0]) - bounds
+    low = np.zeros(size, dtype=np.int64)
+    high = np.full(size, bounds, dtype=np.int64)
+    open_rows = np.arange(size, dtype=np.int64)
+    for digit in digits_of(columns, ordering):
+        if not len(open_rows):
+            break
+        fences = digit(np.arange(bounds, dtype=np.int64))
+        values = digit(open_rows + bounds)
+        begins = low[open_rows]
+        # Rows that equal the same bounds so far; at most one round for each bound.
+        for begin in np.unique(begins):
+            chosen = np.flatnonzero(begins == begin)
+            rows = open_rows[chosen]
+            part, wanted = fences[begin : high[rows[0]]], values[chosen]
+            found = np.searchsorted(part, wanted, side="left")
+            low[rows] = high[rows] = begin + found
+            met = np.flatnonzero(part[np.minimum(found, len(part) - 1)] == wanted)
+            high[rows[met]] = begin + np.searchsorted(part, wanted[met], side="right")
+        open_rows = open_rows[low[open_rows] < high[open_rows]]
+    return low
+
+
+def _tied(values: U64, groups: Indices | None = None) -> tuple[Indices, Indices]:
+    """Positions of sorted values that equal a neighbour (of their group), and a number for each run of equal ones."""
+    same = values[1:] == values[:-1]
+    if groups is not None:
+        same &= groups[1:] == groups[:-1]
+    if not same.any():
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    tied = np.zeros(len(values), dtype=np.bool_)
+    tied[1:] = same
+    tied[:-1] |= same
+    numbers = np.zeros(len(values), dtype=np.int64)
+    np.cumsum(~same, out=numbers[1:])
+    positions = np.flatnonzero(tied)
+    return positions, numbers[positions]
+
+
+def _column_digits(array: pa.Array, key: SortKey) -> Iterator[Digit]:
+    valid = validity(array)
+    if valid is not None:
+        yield _plain_digit((valid if key.nulls_first else ~valid).astype(np.uint64))
+    if pat.is_null(array.type):
+        return
+    if pat.is_struct(array.type):
+        # Inside a struct null is the smallest value, whatever is said about nulls outside.
+        inner = SortKey(0, key.ascending, nulls_first=key.ascending)
+        for child in array.flatten():
+            yield from _column_digits(_plain(child), inner)
+        return
+    words = fixed_words(array)
+    digits = _byte_digits(array, valid) if words is None else map(_plain_digit, _ordered_words(words, array.type))
+    for digit in digits:
+        yield _adjusted(digit, valid, inverted=not key.ascending)
+
+
+def _adjusted(digit: Digit, valid: Mask | None, *, inverted: bool) -> Digit:
+    """The digit for the direction; the same for all nulls, whatever memory holds there."""
+    if valid is None and not inverted:
+        return digit
+
+    def adjusted(rows: Indices | None) -> U64:
+        values = digit(rows)
+        if inverted:
+            values = ~values
+        if valid is not None:
+            values = np.where(valid if rows is None else valid[rows], values, np.uint64(0))
+        return values
+
+    return adjusted
+
+
+def _plain_digit(values: U64) -> Digit:
+    return lambda rows: values if rows is None else values[rows]
+
+
+def _ordered_words(words: tuple[U64, ...], kind: pa.DataType) -> list[U64]:
+    """Words whose unsigned order is that of the values."""
+    if pat.is_floating(kind):
+        bits = words[0]
+        # Negative numbers are ordered backwards by their bits; NaN has one form, above infinity.
+        return [np.where(bits & _SIGN, ~bits, bits | _SIGN)]
+    if pat.is_unsigned_integer(kind) or pat.is_boolean(kind):
+        return [words[0]]
+    highest = words[-1] ^ _SIGN
+    return [highest, *words[-2::-1]] if len(words) > 1 else [highest]
+
+
+def _byte_digits(array: pa.Array, valid: Mask | None) -> Iterator[Digit]:
+    """Eight bytes at a time, the first byte the most significant, then the length ("a" comes before "a\\0")."""
+    values, starts, lengths = _bytes_of(array)
+    words = np.ndarray((len(values) - 7,), dtype="<u8", buffer=values.data, strides=(1,))
+    if valid is not None:
+        lengths = np.where(valid, lengths, 0)
+    longest = int(lengths.max()) if len(lengths) else 0
+    # What all values begin with ("user_", "https://www.") decides nothing.
+    shared = _shared_bytes(words, starts, lengths, None if valid is None else np.flatnonzero(valid))
+    for position in range(shared, max(longest, 1), 8):
+        yield _byte_digit(words, starts, lengths, position)
+    yield _plain_digit(lengths.astype(np.uint64))
+
+
+def _shared_bytes(words: Any, starts: Indices, lengths: Indices, rows: Indices | None) -> int:
+    """How many bytes all of these rows have in common at their start."""
+    shortest = int((lengths if rows is None else lengths[rows]).min(initial=1 << 62))
+    for position in range(0, shortest if shortest < 1 << 62 else 0, 8):
+        found = _byte_digit(words, starts, lengths, position)(rows)
+        differing = int(np.bitwise_or.reduce(found ^ found[0]))
+        if differing:
+            return min(position + (64 - differing.bit_length()) // 8, shortest)
+    return shortest if shortest < 1 << 62 else 0
+
+
+def _byte_digit(words: Any, starts: Indices, lengths: Indices, position: int) -> Digit:
+    def digit(rows: Indices | None) -> U64:
+        begin, left = (starts, lengths) if rows is None else (starts[rows], lengths[rows])
+        left = np.clip(left - position, 0, 8)
+        # A value that has ended reads at its own start, where there is room, and keeps nothing of it.
+        taken: U64 = words[np.where(left > 0, begin + position, begin)]
+        taken &= _KEPT[left]
+        return taken.byteswap()
+
+    return digit
+
+
+def _bytes_of(array: pa.Array) -> tuple[Any, Indices, Indices]:
+    """The bytes of all values with room for a word behind them, and where each value starts and how long it is."""
+    kind = array.type
+    if not (pat.is_large_string(kind) or pat.is_large_binary(kind)):
+        try:
+            array = array.cast(pa.large_binary())
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            raise UnsupportedKeyType(str(kind)) from None
+    rows = len(array)
+    _, offset_buffer, value_buffer = array.buffers()
+    offsets: Any = np.frombuffer(offset_buffer, dtype=np.int64, count=array.offset + rows + 1)[array.offset :]
+    first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+    values = np.zeros(size + 8, dtype=np.uint8)
+    if size:
+        values[:size] = np.frombuffer(value_buffer, dtype=np.uint8, count=size, offset=first)
+    return values, offsets[:-1] - first, offsets[1:] - offsets[:-1]
+
+
+def _plain(column: Any) -> pa.Array:
+    """One array without dictionary encoding."""
+    if isinstance(column, pa.ChunkedArray):
+        # More than 2 GB of strings: only wide offsets can hold them in one array.
+        wide = pa.large_string() if pat.is_string(column.type) else pa.large_binary()
+        column = as_array(column.cast(wide))
+    if isinstance(column.type, pa.BaseExtensionType):
+        return _plain(column.storage)
+    return _plain(column.dictionary_decode()) if pat.is_dictionary(column.type) else column

@@ -1,0 +1,1 @@
+"""This machine: Java, resources, a trial of Spark, a local session."""

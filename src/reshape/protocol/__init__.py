@@ -1,0 +1,1 @@
+"""What driver and tasks say to each other."""

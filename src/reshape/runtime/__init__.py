@@ -1,1 +1,0 @@
-"""What stands between reshape and the machine that Spark runs on."""

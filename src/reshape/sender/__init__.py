@@ -1,0 +1,1 @@
+"""What sends rows to hosts: source tasks, and the routers of operators."""

@@ -1,0 +1,142 @@
+"""Ranges of a sort: bounds come from the first rows that arrive anywhere, agreed upon by way of the driver.
+
+A router keeps its rows until the bounds are there. It offers a sample of its first rows; the driver takes the samples
+of all routers that have rows by then and answers all of them, and every later one, with the same bounds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from reshape.control.routing import RoutingTable
+from reshape.exchange.router import Hashes, Partitioner, Router, Workers
+from reshape.kernels.hashing import hash_rows
+from reshape.kernels.ordering import Ordering
+from reshape.protocol.errors import FlowFailed
+
+if TYPE_CHECKING:
+    from reshape.operators.range_bounds import RangeBounds
+
+# Enough for bounds within some percent of even ranges; a few kilobytes on the control line.
+SAMPLE_ROWS = 2_000
+BOUNDS_WAIT_S = 60.0
+
+
+class RangePartitioner:
+    """Owner by place in the order. Keys are hashed only while somebody chooses among them."""
+
+    def __init__(self, bounds: RangeBounds, columns: tuple[int, ...]) -> None:
+        self._bounds = bounds
+        self._columns = columns
+        self.hashing = False
+
+    def partition(self, batch: pa.RecordBatch) -> tuple[Workers, Hashes | None]:
+        owner = self._bounds.partition(batch).astype(np.uint16)
+        return owner, hash_rows([batch.column(column) for column in self._columns]) if self.hashing else None
+
+
+def sample_of(batch: pa.RecordBatch, ordering: Ordering) -> pa.RecordBatch:
+    """Key columns of evenly spaced rows."""
+    step = max(1, batch.num_rows // SAMPLE_ROWS)
+    keys = batch.select(list(ordering.columns))
+    return keys.take(pa.array(np.arange(0, batch.num_rows, step)[:SAMPLE_ROWS]))
+
+
+class RangeRouter:
+    """A router that waits for its bounds. ``bounds`` may be set from another thread."""
+
+    def __init__(
+        self, ordering: Ordering, make: Callable[[Partitioner], Router], offer: Callable[[pa.RecordBatch], None]
+    ) -> None:
+        self._ordering = ordering
+        self._make = make
+        self._offer = offer
+        self._kept: list[pa.RecordBatch] = []
+        self._router: Router | None = None
+        self._known = threading.Event()
+        self._bounds: pa.RecordBatch | None = None
+        self._given_up: str | None = None
+        self._offered = False
+        self._table: RoutingTable | None = None
+        self._partitioner: RangePartitioner | None = None
+
+    def set_bounds(self, bounds: pa.RecordBatch) -> None:
+        self._bounds = bounds
+        self._known.set()
+
+    def give_up(self, cause: str) -> None:
+        """The flow has ended: nobody will set bounds."""
+        self._given_up = cause
+        self._known.set()
+
+    def use(self, table: RoutingTable) -> bool:
+        """Use a table from the next batch on; one that comes before the bounds waits with the rows."""
+        self._table = table
+        if self._router is None or self._partitioner is None:
+            return True
+        self._partitioner.hashing = bool(table.keys or table.buckets) or self._router.tally is not None
+        return self._router.use(table)
+
+    def report(self) -> dict[str, Any]:
+        """As :meth:`Router.report`."""
+        return self._router.report() if self._router is not None else {}
+
+    def route(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        if not self._offered and self._bounds is None:
+            self._offered = True
+            self._offer(sample_of(batch, self._ordering))
+        self._kept.append(batch)
+        if self._bounds is not None:
+            self._drain()
+
+    def flush(self) -> None:
+        """Send what can be sent."""
+        if self._bounds is not None:
+            self._drain().flush()
+
+    def await_bounds(self) -> None:
+        """Return when what is kept can be sent."""
+        if self._kept and not self._known.wait(BOUNDS_WAIT_S):
+            raise FlowFailed("a sort", f"no range bounds came from the driver within {BOUNDS_WAIT_S:.0f} s")
+        if self._given_up is not None:
+            raise FlowFailed("another task", self._given_up)
+
+    @property
+    def waiting(self) -> bool:
+        """Are rows kept back?"""
+        return bool(self._kept)
+
+    def _drain(self) -> Router:
+        if self._router is None:
+            # Imported late: senders of other edges are spared pandas, half of a task's start-up time.
+            from reshape.operators.range_bounds import RangeBounds
+
+            assert self._bounds is not None
+            columns = self._ordering.columns
+            self._partitioner = RangePartitioner(RangeBounds(self._ordering, self._bounds), columns)
+            self._router = self._make(self._partitioner)
+            self._partitioner.hashing = self._router.tally is not None
+            if self._table is not None:
+                self.use(self._table)
+        kept, self._kept = self._kept, []
+        for batch in kept:
+            self._router.route(batch)
+        return self._router
+
+
+def agree(samples: list[pa.RecordBatch], ordering: Ordering, ranges: int) -> pa.RecordBatch:
+    """Bounds from samples of key columns."""
+    from reshape.operators.range_bounds import RangeBounds
+
+    of_sample = Ordering(
+        tuple(type(key)(index, key.ascending, key.nulls_first) for index, key in enumerate(ordering.keys))
+    )
+    together = pa.concat_batches(samples)
+    return RangeBounds.from_sample(together, of_sample, ranges).bounds
