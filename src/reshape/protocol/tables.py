@@ -1,13 +1,12 @@
-"""Routing tables and key sets as plain values that JSON can hold."""
+"""Routing tables as plain values that JSON can hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 from reshape.control.routing import RoutingTable, Shares
-from reshape.operators.base import Either, HashedKeys, KeySet, MiniPartitions
 
 
 def pack_table(table: RoutingTable) -> dict[str, Any]:
@@ -21,20 +20,17 @@ def pack_table(table: RoutingTable) -> dict[str, Any]:
 
 
 def unpack_table(packed: Mapping[str, Any]) -> RoutingTable:
+    """Raises plain errors for what is no table: the codec names them."""
+    version, two_choices = packed["version"], packed["two_choices"]
+    if type(version) is not int or not 0 <= version < 2**32 or type(two_choices) is not bool:
+        raise ValueError(f"version {version!r} or two_choices {two_choices!r}")
     return RoutingTable(
-        int(packed["version"]),
+        version,
         _unpack_rules(packed["owners"]),
         _unpack_rules(packed["keys"]),
         _unpack_rules(packed["buckets"]),
-        bool(packed["two_choices"]),
+        two_choices,
     )
-
-
-def key_set(keys: Iterable[int], buckets: Iterable[int], workers: int, per_worker: int) -> KeySet:
-    """Keys by their hashes, and all keys of some mini-partitions."""
-    named = HashedKeys(frozenset(keys))
-    parts = frozenset(buckets)
-    return Either(named, MiniPartitions(parts, workers, per_worker)) if parts else named
 
 
 def _pack_rules(rules: Mapping[Any, Shares]) -> list[list[Any]]:
@@ -45,7 +41,10 @@ def _pack_rules(rules: Mapping[Any, Shares]) -> list[list[Any]]:
 
 
 def _unpack_rules(packed: list[list[Any]]) -> dict[Any, Shares]:
-    return {
-        int(scope): Shares(tuple((int(worker), Fraction(top, bottom)) for worker, top, bottom in parts))
-        for scope, parts in packed
-    }
+    rules = {}
+    for scope, parts in packed:
+        numbers = [scope, *(number for part in parts for number in part)]
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError(f"a rule has {numbers!r}, which are not all whole numbers")
+        rules[scope] = Shares(tuple((worker, Fraction(top, bottom)) for worker, top, bottom in parts))
+    return rules
