@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
+from reshape.control.balancing import Balancing
 from reshape.driver.port_control import PortControl
 from reshape.driver.service import DriverService
 from reshape.flow import Flow
@@ -31,7 +32,6 @@ from reshape.host.host import HostSettings
 from reshape.host.loop import HostLoop
 from reshape.host.reporter import Reporter
 from reshape.operators.relay import RelaySpec
-from reshape.plan.balancing import Balancing
 from reshape.plan.nodes import RelayNode, SourceNode
 from reshape.plan.planner import Planner
 from reshape.sender.source import SourceTask

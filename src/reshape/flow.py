@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from reshape.conf import TUNABLE, FlowSettings, checked_options, settings_of
+from reshape.control.balancing import Balancing
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.session import default_hosts
 from reshape.errors import FlowError
@@ -17,7 +18,7 @@ from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec
 from reshape.operators.sort import SortSpec
 from reshape.plan import two_sided
-from reshape.plan.balancing import Balancing, check_strategies
+from reshape.plan.balancing import check_strategies
 from reshape.plan.explain import explained
 from reshape.plan.nodes import DistinctNode, MapFunction, MapNode, RelayNode, SortNode
 from reshape.plan.physical import PhysicalPlan
@@ -207,7 +208,7 @@ class Flow:
 
         def tuned(options: dict[str, Any]) -> tuple[Balancing, float]:
             mine = replace(settings, **options)
-            return mine.mitigation(), mine.cost_s_per_row
+            return mine.balancing(), mine.cost_s_per_row
 
         planner = Planner(tuned, combine=settings.combine)
         plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from reshape.control.balancing import Balancing
 from reshape.control.profile import OperatorProfile, Split
 from reshape.control.reshaping.controller import Controller
 from reshape.control.settings import StrategySettings
@@ -22,7 +23,6 @@ from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.sort import SortSpec
 from reshape.plan import aggregates as agg
-from reshape.plan.balancing import Balancing
 from reshape.plan.nodes import GroupNode, JoinNode, MapNode, Node, SortNode, SourceNode
 from reshape.plan.planner import Planner
 

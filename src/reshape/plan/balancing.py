@@ -8,20 +8,10 @@ from typing import TYPE_CHECKING
 from reshape.control.brain import Brain
 from reshape.control.errors import StrategyRefused
 from reshape.control.profile import OperatorProfile, Partitioning, Split, StateKind
-from reshape.control.settings import StrategySettings
 from reshape.control.strategies import build
 
 if TYPE_CHECKING:
     from reshape.plan.physical import PhysicalOperator, PhysicalPlan
-
-
-@dataclass(frozen=True, slots=True)
-class Balancing:
-    """``settings`` None: those that the strategy is known for. ``delay_s`` makes control messages slow (§7.5)."""
-
-    strategy: str = "reshape"
-    settings: StrategySettings | None = None
-    delay_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

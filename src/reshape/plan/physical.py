@@ -8,14 +8,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from reshape.control.balancing import REPORT_S, Balancing
 from reshape.control.profile import Split
 from reshape.control.strategies import STRATEGIES
 from reshape.kernels.ordering import Ordering
 from reshape.operators.base import Operator
-from reshape.plan.balancing import Balancing, choose_split
-
-# A brain looks at its workers ten times a second: it reacts within a blink, for less than a hundredth of the time.
-REPORT_S = 0.1
+from reshape.plan.balancing import choose_split
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from reshape.control.balancing import Balancing
 from reshape.kernels.keys import comparable
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec
 from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
 from reshape.operators.sort import SortSpec
-from reshape.plan.balancing import Balancing
 from reshape.plan.nodes import (
     DistinctNode,
     GroupNode,
