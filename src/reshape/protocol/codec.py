@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from reshape.control.routing import RoutingTable
 from reshape.errors import ReshapeError
+from reshape.exchange.fields import Count, Range
 from reshape.protocol.errors import MessageRefused
-from reshape.protocol.fields import Count, Range
 from reshape.protocol.orders import Orders
 from reshape.protocol.reports import Answer, Report, Sender
 from reshape.protocol.tables import pack_table, unpack_table
@@ -101,7 +101,7 @@ def _refused(wanted: str, value: Any) -> MessageRefused:
 
 
 @cache
-def _coder(kind: Any) -> _Coder:  # noqa: PLR0912 - one branch a type
+def _coder(kind: Any) -> _Coder:
     """How values of a type are written and read."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
@@ -122,9 +122,13 @@ def _coder(kind: Any) -> _Coder:  # noqa: PLR0912 - one branch a type
         return _sequence(_coder(arguments[0]))
     if origin is not None and issubclass(origin, Mapping):
         return _mapping(_coder(arguments[0]), _coder(arguments[1]))
-    if is_dataclass(kind):
+    if _is_record(kind):
         return _record(kind)
     raise TypeError(f"messages cannot hold {kind!r}")
+
+
+def _is_record(kind: Any) -> bool:
+    return is_dataclass(kind)
 
 
 def _exactly(kind: type, value: Any) -> Any:
@@ -169,7 +173,7 @@ def _mapping(key: _Coder, item: _Coder) -> _Coder:
 
 def _union(kinds: tuple[Any, ...]) -> _Coder:
     """Records by their kind, None, or one plain type beside None."""
-    records = {kind.__name__: kind for kind in kinds if is_dataclass(kind) and kind is not RoutingTable}
+    records = {kind.__name__: kind for kind in kinds if _is_record(kind) and kind is not RoutingTable}
     others = [kind for kind in kinds if kind is not type(None) and kind not in records.values()]
     optional = type(None) in kinds
     if others or len(records) == 1:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from reshape.control.routing import RoutingTable
-from reshape.protocol.fields import Bucket, Count, Index, KeyHash, TransferNumber, Version
+from reshape.exchange.fields import Bucket, Count, Index, KeyHash, TransferNumber, Version
 
 # For all tasks
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from reshape.control.routing import RoutingTable
-from reshape.protocol.fields import Bucket, Count, Index, KeyHash, Seconds, TransferNumber, Version
+from reshape.exchange.fields import Count, Index, Seconds, TransferNumber, Version
+from reshape.exchange.tally import RouterCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +23,6 @@ class Sender:
     @property
     def is_host(self) -> bool:
         return self.task.startswith("host")
-
-
-@dataclass(frozen=True, slots=True)
-class RouterCounts:
-    """What a router has sent, since it began: rows per owner before redirection, rows per worker after it.
-
-    ``keys`` (by owner, then by hash) and ``buckets`` are what it has counted since its report before.
-    """
-
-    routed: tuple[Count, ...]
-    sent: tuple[Count, ...]
-    keys: Mapping[Index, Mapping[KeyHash, Count]] = field(default_factory=dict)
-    buckets: Mapping[Bucket, Count] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
