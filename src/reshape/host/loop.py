@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import assert_never
 
 import pyarrow as pa
 
@@ -24,21 +23,7 @@ from reshape.host.previews import Previews
 from reshape.host.worker import Worker, Workers
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import Aborted
-from reshape.protocol.orders import (
-    Abort,
-    EndInput,
-    Forget,
-    GatherScattered,
-    Give,
-    Hold,
-    InputEnding,
-    Order,
-    Replicate,
-    SendBacklog,
-    UseBounds,
-    UseTable,
-    Withdraw,
-)
+from reshape.protocol.orders import Abort, EndInput, InputEnding, Order, UseBounds, UseTable
 from reshape.protocol.reports import Progress
 from reshape.sender.flushing import FLUSH_S
 
@@ -95,22 +80,8 @@ class HostLoop:
             else:
                 self._idle()
 
-    def _obey(self, order: Order) -> None:  # noqa: PLR0912 - one case an order
+    def _obey(self, order: Order) -> None:
         match order:
-            case Replicate():
-                self._moves.copies.replicate(order)
-            case Hold():
-                self._moves.hand_overs.hold(order)
-            case Give():
-                self._moves.hand_overs.give(order)
-            case Withdraw():
-                self._moves.hand_overs.withdraw(order)
-            case Forget():
-                self._moves.intake.forget((order.operator, order.port, order.transfer))
-            case SendBacklog():
-                self._moves.backlog.send(order)
-            case GatherScattered():
-                self._moves.scattered.gather(order)
             case InputEnding():
                 self._ending.add((order.operator, order.port))
                 self._worked = True  # perhaps its last rows are done already, and nobody has said so
@@ -124,7 +95,7 @@ class HostLoop:
             case Abort():
                 raise Aborted(order.where, order.cause)
             case _:
-                assert_never(order)
+                self._moves.obey(order)
 
     def _show_progress(self, *, at_once: bool = False) -> None:
         if self._progress.is_due(at_once=at_once):

@@ -128,20 +128,9 @@ class SendBacklog(TransferOrder):
     rows: Count
 
 
-Order = (
-    Abort
-    | UseTable
-    | UseBounds
-    | InputEnding
-    | GatherScattered
-    | EndInput
-    | Replicate
-    | Hold
-    | Give
-    | Withdraw
-    | Forget
-    | SendBacklog
-)
+# What moves state and rows of workers.
+MoveOrder = Replicate | Hold | Give | Withdraw | Forget | SendBacklog | GatherScattered
+Order = Abort | UseTable | UseBounds | InputEnding | EndInput | MoveOrder
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ left to :class:`Peers`; what arrives is taken in by :class:`Intake`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import assert_never
 
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import StreamName
@@ -20,6 +21,16 @@ from reshape.host.moves.peers import Peers
 from reshape.host.moves.scattered import ScatteredParts
 from reshape.host.worker import Workers
 from reshape.plan.physical import PhysicalPlan
+from reshape.protocol.orders import (
+    Forget,
+    GatherScattered,
+    Give,
+    Hold,
+    MoveOrder,
+    Replicate,
+    SendBacklog,
+    Withdraw,
+)
 from reshape.protocol.reports import Report
 
 
@@ -39,13 +50,32 @@ class HostMoves:
     ) -> None:
         self.intake = Intake(queues, workers)
         carrier = Carrier(host, plan.host_of_workers(), stream, peers, self.intake, inbox, report)
-        self.copies = Copies(plan, workers, self.intake, carrier)
-        self.hand_overs = KeyMoves(plan, workers, queues, self.copies, carrier)
-        self.backlog = BacklogMoves(workers, queues, carrier)
-        self.scattered = ScatteredParts(workers, self.intake, carrier)
+        self._copies = Copies(plan, workers, self.intake, carrier)
+        self._hand_overs = KeyMoves(plan, workers, queues, self._copies, carrier)
+        self._backlog = BacklogMoves(workers, queues, carrier)
+        self._scattered = ScatteredParts(workers, self.intake, carrier)
+
+    def obey(self, order: MoveOrder) -> None:
+        match order:
+            case Replicate():
+                self._copies.replicate(order)
+            case Hold():
+                self._hand_overs.hold(order)
+            case Give():
+                self._hand_overs.give(order)
+            case Withdraw():
+                self._hand_overs.withdraw(order)
+            case Forget():
+                self.intake.forget((order.operator, order.port, order.transfer))
+            case SendBacklog():
+                self._backlog.send(order)
+            case GatherScattered():
+                self._scattered.gather(order)
+            case _:
+                assert_never(order)
 
     def step(self) -> None:
         """Do what has become possible since the last batch."""
-        self.copies.step()
-        self.hand_overs.step()
+        self._copies.step()
+        self._hand_overs.step()
         self.intake.step()
