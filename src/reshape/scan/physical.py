@@ -1,0 +1,127 @@
+"""Spark's physical plan of a scan, read through the JVM gateway: its nodes, and the splits that Spark made."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from reshape.plan.analysis import kind, scala_list
+from reshape.scan.errors import NotReadable
+from reshape.scan.scan import Split
+
+_WRAPPERS = {"WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec"}
+
+# What users know a physical node as; the first pattern that its class's name has in it.
+_WORDS = (
+    (r"InMemoryTableScan", "rows that are cached"),
+    (r"TableCacheQueryStage", "rows that are cached"),
+    (r"Join|CartesianProduct", "a join"),
+    (r"Aggregate", "an aggregation"),
+    (r"Limit|TakeOrdered", "a limit"),
+    (r"Sample", "a sample"),
+    (r"Window", "a window function"),
+    (r"Generate", "a generator such as explode"),
+    (r"Python|InPandas|InArrow|MapElements|MapPartitions|DeserializeToObject", "a function outside of Spark's own"),
+    (r"Sort", "a sort"),
+    (r"Exchange|Coalesce", "a repartition"),
+    (r"Union", "a union"),
+    (r"Expand", "grouping sets or the like"),
+    (r"BatchScan", "a source of Spark's second interface (DataSource V2)"),
+    (r"RowDataSourceScan|HiveTableScan", "a source that is no file"),
+    (r"RDDScan|ExternalRDD", "rows of an RDD"),
+    (r"LocalTableScan|OneRowRelation|EmptyRelation", "rows that the driver holds"),
+    (r"Range", "a range"),
+)
+
+_SEPARATOR = "\x01"
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalScan:
+    """The plan from the scan upwards: nodes with filters and projections, in the order in which rows pass them."""
+
+    scan: Any
+    nodes: tuple[Any, ...]
+
+
+def physical_scan(executed_plan: Any) -> PhysicalScan:
+    """Raises NotReadable where anything but filters and projections stands over one file scan."""
+    nodes: list[Any] = []
+    node = executed_plan
+    while True:
+        name = kind(node)
+        if name == "AdaptiveSparkPlanExec":
+            node = node.initialPlan()
+            continue
+        if not node.subqueries().isEmpty():
+            raise NotReadable("it has a subquery")
+        if name == "FileSourceScanExec":
+            return PhysicalScan(node, tuple(reversed(nodes)))
+        if name in ("ProjectExec", "FilterExec"):
+            nodes.append(node)
+        elif name not in _WRAPPERS:
+            raise NotReadable(f"it has {_in_words(name)}, which is no plain scan of files")
+        node = node.child()
+
+
+def _in_words(name: str) -> str:
+    return next((words for pattern, words in _WORDS if re.search(pattern, name)), f"a {name.removesuffix('Exec')}")
+
+
+def planned_splits(scan: Any, partition_numbers: Sequence[int], partition_types: Sequence[pa.DataType]) -> list[Split]:
+    """The splits as Spark made them; asking for them lists files and prunes partitions, and runs no job."""
+    rdd = scan.inputRDD()
+    if kind(rdd) != "FileScanRDD":
+        raise NotReadable(f"Spark reads it by a {kind(rdd)}")
+    fields = scan.relation().partitionSchema().fields()
+    data_types = [fields[number].dataType() for number in partition_numbers]
+    values_of: dict[tuple[str, str], tuple[Any, ...]] = {}
+    splits = []
+    for partition in scala_list(rdd.filePartitions()):
+        for file in partition.files():
+            # One call for all the numbers: each call to the JVM costs more than the rest of this loop.
+            row, path, start, length, _, modified, size, _ = (
+                file.productIterator().mkString(_SEPARATOR).rsplit(_SEPARATOR, 7)
+            )
+            local = local_path(path)
+            folder = (os.path.dirname(local), row)
+            if folder not in values_of:
+                values_of[folder] = _values(file.partitionValues(), partition_numbers, data_types, partition_types)
+            splits.append(Split(local, int(start), int(length), values_of[folder], int(size), int(modified)))
+    return splits
+
+
+def local_path(url: str) -> str:
+    """The path of a `file:` URL as the operating system knows it. Raises NotReadable for other file systems."""
+    parts = urlsplit(url)
+    if parts.scheme != "file" or parts.netloc:
+        raise NotReadable(f"its files are on {parts.scheme or 'an unnamed file system'}: hosts read local files only")
+    return unquote(parts.path, errors="surrogateescape")
+
+
+def _values(
+    row: Any, numbers: Sequence[int], data_types: Sequence[Any], arrow_types: Sequence[pa.DataType]
+) -> tuple[Any, ...]:
+    """A folder's partition values as Python holds them."""
+    return tuple(
+        None if row.isNullAt(number) else _converter(arrow_type)(row.get(number, data_type))
+        for number, data_type, arrow_type in zip(numbers, data_types, arrow_types, strict=True)
+    )
+
+
+def _converter(arrow_type: pa.DataType) -> Callable[[Any], Any]:
+    if pat.is_string(arrow_type):
+        return lambda value: bytes(value.getBytes()).decode()
+    if pat.is_decimal(arrow_type):
+        return lambda value: Decimal(value.toString())
+    if pat.is_binary(arrow_type):
+        return bytes
+    return lambda value: value

@@ -1,0 +1,168 @@
+"""Asks Spark what a DataFrame reads, and plans how hosts read the same by Arrow. Refuses what would not be the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from reshape.expressions.errors import NotExact
+from reshape.expressions.translate import SessionFacts, session_facts, translate
+from reshape.plan.analysis import kind, scala_list
+from reshape.plan.types import to_arrow
+from reshape.scan.errors import NotReadable
+from reshape.scan.footers import with_footers
+from reshape.scan.physical import PhysicalScan, physical_scan, planned_splits
+from reshape.scan.scan import Compute, Keep, Scan, ScanColumn, Step
+from reshape.scan.settings import read_facts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructField, StructType
+
+_PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+
+# Spark's types that Arrow reads from Parquet to the bit; those with parts are looked at part by part.
+_FLAT = {
+    "BooleanType",
+    "ByteType",
+    "ShortType",
+    "IntegerType",
+    "LongType",
+    "FloatType",
+    "DoubleType",
+    "DecimalType",
+    "StringType",
+    "BinaryType",
+    "DateType",
+    "TimestampType",
+    "TimestampNTZType",
+}
+
+# Marks in a column's metadata that change what Spark reads.
+_MARKS = {
+    "EXISTS_DEFAULT": "a default value for rows that were written before it",
+    "__VARIANT_METADATA_KEY": "a part of a variant",
+    "__metadata_col": "a column about the file",
+}
+
+
+def plan_scan(df: DataFrame, *, most_footers: int = 1_000) -> Scan:
+    """How hosts read what the DataFrame reads. Raises NotReadable with the reason; runs no Spark job.
+
+    The footers of up to `most_footers` files are looked at here, evenly chosen where there are more. The task that
+    reads a split looks at its footer again and raises SplitUnreadable for what was not found here.
+    """
+    if not hasattr(df, "_jdf"):
+        raise NotReadable("its plan is not at hand: the session is one of Spark Connect")
+    if df.isStreaming:
+        raise NotReadable("it is a stream")
+    plan = physical_scan(df._jdf.queryExecution().executedPlan())
+    required, partitions = _schemas(plan.scan)
+    facts = read_facts(df.sparkSession, plan.scan.relation().options(), required)
+    partition_numbers = _partition_numbers(plan.scan, required, partitions)
+    columns = tuple(ScanColumn(field.name, kind_) for field, kind_ in zip(required, _types(required), strict=True))
+    partition_types = _types(partitions)
+    partition_columns = tuple(ScanColumn(partitions[i].name, partition_types[i]) for i in partition_numbers)
+    schema = to_arrow(df.schema)
+    steps = _steps(plan, session_facts(df.sparkSession))
+    _check_output(schema, steps, [column.type for column in (*columns, *partition_columns)])
+    splits = planned_splits(plan.scan, partition_numbers, [column.type for column in partition_columns])
+    return with_footers(Scan(schema, columns, partition_columns, steps, facts, tuple(splits)), most_footers)
+
+
+def _schemas(scan: Any) -> tuple[StructType, StructType]:
+    """The columns that Spark reads from files, and the columns that folders give."""
+    from pyspark.sql.types import StructType
+
+    relation = scan.relation()
+    if relation.fileFormat().getClass().getName() != _PARQUET:
+        raise NotReadable(f"its files are read by {kind(relation.fileFormat())}, and hosts read Parquet only")
+    if scan.stream().isDefined():
+        raise NotReadable("it is a stream")
+    required = StructType.fromJson(json.loads(scan.requiredSchema().json()))
+    partitions = StructType.fromJson(json.loads(relation.partitionSchema().json()))
+    for field in (*required, *partitions):
+        _refuse_type(field.name, field.dataType)
+    for field in required:
+        _refuse_marks(field)
+    return required, partitions
+
+
+def _refuse_type(name: str, data_type: DataType) -> None:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(data_type, StructType):
+        for field in data_type:
+            _refuse_marks(field)
+            _refuse_type(f"{name}.{field.name}", field.dataType)
+        if len(data_type) == 0:
+            raise NotReadable(f"column {name} is a struct without fields")
+    elif isinstance(data_type, ArrayType):
+        _refuse_type(name, data_type.elementType)
+    elif isinstance(data_type, MapType):
+        _refuse_type(name, data_type.keyType)
+        _refuse_type(name, data_type.valueType)
+    elif type(data_type).__name__ not in _FLAT:
+        raise NotReadable(f"column {name} is of type {data_type.simpleString()}, which hosts do not read")
+
+
+def _refuse_marks(field: StructField) -> None:
+    for mark, words in _MARKS.items():
+        if mark in (field.metadata or {}):
+            raise NotReadable(
+                f"column {field.name} has {words}" if mark == "EXISTS_DEFAULT" else f"{field.name} is {words}"
+            )
+
+
+def _types(schema: StructType) -> list[pa.DataType]:
+    return list(to_arrow(schema).types)
+
+
+def _partition_numbers(scan: Any, required: StructType, partitions: StructType) -> list[int]:
+    """Which partition columns the scan gives behind its file columns. Refuses other columns, such as `_metadata`."""
+    names = [str(attribute.name()) for attribute in scala_list(scan.output())]
+    stored_names = {str(field.name()) for field in scan.relation().dataSchema().fields()}
+    for name in required.names:
+        if name not in stored_names:
+            raise NotReadable(f"{name} is a column about the file")
+    if names[: len(required)] != required.names:
+        raise NotReadable("Spark reads its columns in an order that is not understood")
+    numbers = []
+    for name in names[len(required) :]:
+        if name not in partitions.names:
+            raise NotReadable(f"{name} is a column about the file")
+        numbers.append(partitions.names.index(name))
+    return numbers
+
+
+def _steps(plan: PhysicalScan, facts: SessionFacts) -> tuple[Step, ...]:
+    """Filters and projections as expressions over numbered columns."""
+    numbers = _numbers(scala_list(plan.scan.output()))
+    steps: list[Step] = []
+    for node in plan.nodes:
+        try:
+            if kind(node) == "FilterExec":
+                steps.append(Keep(translate(node.condition(), numbers, facts)))
+            else:
+                named = scala_list(node.projectList())
+                steps.append(Compute(tuple(translate(expression, numbers, facts) for expression in named)))
+                numbers = _numbers(named)
+        except NotExact as error:
+            raise NotReadable(str(error)) from None
+    return tuple(steps)
+
+
+def _numbers(attributes: Sequence[Any]) -> dict[int, int]:
+    return {attribute.exprId().id(): number for number, attribute in enumerate(attributes)}
+
+
+def _check_output(schema: pa.Schema, steps: Sequence[Step], types: Sequence[pa.DataType]) -> None:
+    """A row that leaves the last step must be one of the DataFrame's."""
+    for step in steps:
+        if isinstance(step, Compute):
+            types = [expression.type for expression in step.expressions]
+    if list(types) != list(schema.types):
+        raise NotReadable(f"its rows are {schema.types} and would be read as {list(types)}")

@@ -1,0 +1,152 @@
+"""One split of a planned scan, read by Arrow: the rows that Spark's reader, filter and projection would give for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reshape.expressions.evaluate import evaluate, filter_batch
+from reshape.scan.errors import SplitChanged, SplitUnreadable
+from reshape.scan.layout import StoredColumn, Unfit, layout
+from reshape.scan.row_groups import groups_between, groups_to_read
+from reshape.scan.scan import Keep, Scan, Split
+
+# Bytes that Arrow reads ahead in each column of a row group. Measured on 3 M rows of 9 columns: no more CPU time than
+# whole column chunks in memory, and a fifth of the memory.
+_READ_AHEAD = 256 * 1024
+
+
+def read_split(
+    scan: Scan, split: Split, *, batch_rows: int = 65_536, skip_rows: int = 0, use_threads: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The split's rows with exactly the scan's schema, in the file's order, so the same each time.
+
+    `skip_rows` leaves out the first rows of the output: without filters whole row groups are not read for that.
+    `use_threads` decodes columns side by side; a task that is one of many on its machine gains nothing by it.
+    Raises SplitChanged or SplitUnreadable.
+    """
+    stored_skip, output_skip = (0, skip_rows) if scan.filters else (skip_rows, 0)
+    for stored in _stored(scan, split, batch_rows, stored_skip, use_threads):
+        batch = _output(scan, stored)
+        if batch.num_rows <= output_skip:
+            output_skip -= batch.num_rows
+            continue
+        yield batch.slice(output_skip)
+        output_skip = 0
+
+
+def _stored(scan: Scan, split: Split, batch_rows: int, skip_rows: int, use_threads: bool) -> Iterator[pa.RecordBatch]:
+    """The split's rows as they are stored, with their partition values, before filters and expressions."""
+    with _opened(split) as file:
+        try:
+            stored = layout(file.metadata, scan.columns, scan.facts)
+        except Unfit as reason:
+            raise SplitUnreadable(split.path, str(reason)) from None
+        groups = groups_between(file.metadata, split.start, split.end)
+        groups = groups_to_read(file.metadata, groups, scan, stored)
+        groups, skip_rows = _without_skipped(file, groups, skip_rows)
+        for rows in _pieces(file, stored, groups, batch_rows, use_threads):
+            if rows[0] <= skip_rows:
+                skip_rows -= rows[0]
+                continue
+            yield _with_partition_values(scan, split, rows).slice(skip_rows)
+            skip_rows = 0
+
+
+@contextmanager
+def _opened(split: Split) -> Iterator[Any]:
+    """The split's file, if it still is the one that was planned. Arrow's errors name the file."""
+    check_unchanged(split)
+    try:
+        with pq.ParquetFile(
+            split.path, pre_buffer=False, buffer_size=_READ_AHEAD, coerce_int96_timestamp_unit="us"
+        ) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        raise SplitUnreadable(split.path, str(error)) from error
+
+
+def check_unchanged(split: Split) -> None:
+    """Raises SplitChanged where the file's size or time differs: half of its rows may be read already."""
+    planned = f"{split.file_size} bytes at {split.modified_ms} ms"
+    try:
+        status = os.stat(split.path)
+    except FileNotFoundError:
+        raise SplitChanged(split.path, planned, "no file") from None
+    except OSError as error:
+        raise SplitUnreadable(split.path, str(error)) from error
+    modified_ms = status.st_mtime_ns // 1_000_000
+    # Some file systems of Hadoop know seconds only.
+    same_time = split.modified_ms in (modified_ms, modified_ms // 1000 * 1000)
+    if status.st_size != split.file_size or not same_time:
+        raise SplitChanged(split.path, planned, f"{status.st_size} bytes at {modified_ms} ms")
+
+
+def _without_skipped(file: Any, groups: Sequence[int], skip_rows: int) -> tuple[list[int], int]:
+    """The row groups that are left when the first are skipped whole, and the rows to skip in the next."""
+    for index, group in enumerate(groups):
+        rows = file.metadata.row_group(group).num_rows
+        if skip_rows < rows:
+            return list(groups[index:]), skip_rows
+        skip_rows -= rows
+    return [], skip_rows
+
+
+def _pieces(
+    file: Any, stored: Sequence[StoredColumn], groups: Sequence[int], batch_rows: int, use_threads: bool
+) -> Iterator[tuple[int, list[pa.Array]]]:
+    """Pieces of the row groups: how many rows, and the file columns in the scan's order and types."""
+    paths = [path for column in stored for path in column.paths]
+    if not groups:
+        return
+    if not paths:
+        for group in groups:
+            left = file.metadata.row_group(group).num_rows
+            while left > 0:
+                rows = min(left, batch_rows)
+                yield rows, [pa.nulls(rows, column.type) for column in stored]
+                left -= rows
+        return
+    for batch in file.iter_batches(batch_rows, row_groups=list(groups), columns=paths, use_threads=use_threads):
+        yield batch.num_rows, [_wanted(batch, column) for column in stored]
+
+
+def _wanted(batch: pa.RecordBatch, column: StoredColumn) -> pa.Array:
+    if column.name is None:
+        return pa.nulls(batch.num_rows, column.type)
+    values = batch.column(batch.schema.get_field_index(column.name))
+    return values if values.type.equals(column.type, check_metadata=True) else values.cast(column.type)
+
+
+def _with_partition_values(scan: Scan, split: Split, rows: tuple[int, list[pa.Array]]) -> pa.RecordBatch:
+    count, arrays = rows
+    for column, value in zip(scan.partition_columns, split.partition_values, strict=True):
+        arrays.append(
+            pa.repeat(pa.scalar(value, column.type), count) if value is not None else pa.nulls(count, column.type)
+        )
+    names = [column.name for column in (*scan.columns, *scan.partition_columns)]
+    return _batch(pa.schema(list(zip(names, (array.type for array in arrays), strict=True))), arrays, count)
+
+
+def _output(scan: Scan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    for step in scan.steps:
+        if isinstance(step, Keep):
+            batch = filter_batch(step.predicate, batch)
+        else:
+            arrays = [evaluate(expression, batch) for expression in step.expressions]
+            types = [(str(number), array.type) for number, array in enumerate(arrays)]
+            batch = _batch(pa.schema(types), arrays, batch.num_rows)
+    return _batch(scan.schema, batch.columns, batch.num_rows)
+
+
+def _batch(schema: pa.Schema, arrays: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
+    if not arrays:
+        # The one way to a batch that has rows and no columns.
+        empty = pa.Array.from_buffers(pa.struct([]), rows, [None])
+        return pa.RecordBatch.from_struct_array(empty)
+    return pa.RecordBatch.from_arrays(list(arrays), schema=schema)

@@ -1,0 +1,95 @@
+"""A planned scan: what is read from which files, and what is made of it. Holds no object of the JVM: it is pickled."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from reshape.expressions.tree import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ScanColumn:
+    """A column that files hold or their folders give, named and typed as Spark wants it."""
+
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFacts:
+    """The settings that decide what Spark makes of the same bytes.
+
+    `widening` says whether a file's narrower type may be read as a wider one: Spark's vectorized reader does so, its
+    other one has rules of its own. The rebase modes hold for files that do not name a version of Spark as their writer.
+    """
+
+    case_sensitive: bool
+    widening: bool
+    datetime_rebase: str
+    int96_rebase: str
+    int96_conversion: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Keeps the rows for which the predicate is true."""
+
+    predicate: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Makes the columns of the next step from those of the one before."""
+
+    expressions: tuple[Expression, ...]
+
+
+Step: TypeAlias = Keep | Compute
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a file. Its rows are those of the row groups whose middle byte lies in it.
+
+    `partition_values` stand in the order of the scan's partition columns; dates are days and timestamps microseconds
+    since 1970. `rows` counts the stored rows, before any filter; None where the footer was not looked at.
+    """
+
+    path: str
+    start: int
+    length: int
+    partition_values: tuple[Any, ...]
+    file_size: int
+    modified_ms: int
+    rows: int | None = None
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """All that a task needs to read a split. Steps see file columns first, partition columns behind them."""
+
+    schema: pa.Schema
+    columns: tuple[ScanColumn, ...]
+    partition_columns: tuple[ScanColumn, ...]
+    steps: tuple[Step, ...]
+    facts: ReadFacts
+    splits: tuple[Split, ...]
+
+    @property
+    def filters(self) -> bool:
+        """Whether fewer rows may come out than are stored."""
+        return any(isinstance(step, Keep) for step in self.steps)
+
+
+def shuffled(splits: Sequence[Split], seed: int) -> tuple[Split, ...]:
+    """The splits in an order that says nothing about the data: early results then stand for all of it."""
+    return tuple(random.Random(seed).sample(list(splits), len(splits)))

@@ -1,0 +1,16 @@
+"""A Spark session for the whole folder: the other side of every comparison."""
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark(spark: Any) -> Any:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    # Compiling a hundred expressions a query would take most of the time; single tests switch it on.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    return session
