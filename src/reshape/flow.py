@@ -29,6 +29,7 @@ from reshape.plan.sendable import check_sendable, function_name
 from reshape.plan.tree import Tree
 from reshape.plan.types import to_arrow, to_spark
 from reshape.query import Query
+from reshape.scan.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,7 +220,7 @@ class Flow:
         return LaunchedFlow(
             self._tree.spark,
             plan,
-            self._sources,
+            tuple(Source.planned(df, "auto") for df in self._sources),
             HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews),
             exchange=exchange,
             tls=settings.tls(),

@@ -6,7 +6,9 @@ from __future__ import annotations
 import secrets
 import threading
 import uuid
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +27,7 @@ from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.link import POLL_S
 from reshape.protocol.orders import Abort, Orders
 from reshape.protocol.reports import Answer, HostReady, Met, Refused, Report, Sender
+from reshape.scan.scan import Scan
 
 
 class Attempts:
@@ -35,6 +38,7 @@ class Attempts:
         name: str,
         plan: PhysicalPlan,
         cluster: Cluster,
+        scans: Mapping[int, Scan] = MappingProxyType({}),
         tls: Tls | None = None,
         log_directory: str | None = None,
         build_brain: BuildBrain = brain_of,
@@ -43,6 +47,7 @@ class Attempts:
         self.access = Access(secrets.token_hex(32), tls)
         self.plan = plan
         self._cluster = cluster
+        self._scans = scans
         self._log_directory = log_directory
         self._build_brain = build_brain
         self._lock = threading.Lock()
@@ -138,7 +143,7 @@ class Attempts:
 
     def _execution(self, attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
         log = EventLog(self._log_directory, f"{self.name}-{attempt}") if self._log_directory else None
-        return Execution(self.plan, attempt, stage, locations, self._cluster, self._build_brain, log)
+        return Execution(self.plan, attempt, stage, locations, self._cluster, self._scans, self._build_brain, log)
 
 
 def unique_name(name: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 from reshape.driver.board import Board, host_task
 from reshape.driver.bounds import SortBounds
@@ -12,6 +14,7 @@ from reshape.driver.cluster import Cluster
 from reshape.driver.control_plane import BuildBrain, ControlPlane, PortId
 from reshape.driver.inputs import Inputs
 from reshape.driver.running_result import RunningResult
+from reshape.driver.splits import SplitDealer
 from reshape.driver.task_errors import in_short, is_loss
 from reshape.errors import FlowFailed
 from reshape.observe.event_log import EventLog
@@ -29,7 +32,10 @@ from reshape.protocol.reports import (
     Retried,
     Sampled,
     Sender,
+    SourceRead,
+    SplitWanted,
 )
+from reshape.scan.scan import Scan
 
 LOG = logging.getLogger(__name__)
 
@@ -47,9 +53,11 @@ class Execution:
         stage: int,
         locations: tuple[str, ...],
         cluster: Cluster,
+        scans: Mapping[int, Scan] = MappingProxyType({}),
         build_brain: BuildBrain = brain_of,
         log: EventLog | None = None,
     ) -> None:
+        """``scans`` are the sources that hosts read by themselves, by their number."""
         self.attempt = attempt
         self.board = Board()
         self.result = RunningResult(plan)
@@ -63,8 +71,14 @@ class Execution:
         self._lock = threading.Lock()
         self._done_hosts: dict[int, set[int]] = {operator.id: set() for operator in plan.operators}
         self._bounds = SortBounds(plan, self.board.post, self.fail)
-        run_source = partial(cluster.run_source, attempt=attempt, locations=locations)
-        self._inputs = Inputs(plan, run_source, self.control.end_input, self._source_failed)
+        self._splits = SplitDealer(scans, plan.hosts, self.board.post)
+        by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
+        self._inputs = Inputs(
+            plan,
+            lambda source: self._splits.run(source) if source in scans else by_cluster(source),
+            self.control.end_input,
+            self._source_failed,
+        )
         self._ending = threading.Thread(target=self._end_hosts, name="reshape-ending", daemon=True)
 
     def start(self) -> None:
@@ -85,6 +99,10 @@ class Execution:
                 self._operator_done(report)
             case Sampled():
                 self._bounds.sampled((report.operator, report.port), report.rows)
+            case SplitWanted():
+                return self._splits.next(report.source)
+            case SourceRead():
+                self._splits.read(report)
             case Leaving():
                 self.board.leave(sender.task)
             case Failed():
@@ -119,6 +137,7 @@ class Execution:
             self.may_retry = may_retry
         LOG.info("flow %s: attempt %d failed in %s: %s", self._plan.name, self.attempt, where, cause)
         self._inputs.stop()
+        self._splits.close()
         self.board.post("all", Abort(where, cause))
         self.control.stop()
         if not may_retry:

@@ -17,9 +17,10 @@ from reshape.exchange.flight import Tls
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.link import FlowAddress
+from reshape.scan.source import Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _SERVICES: weakref.WeakKeyDictionary[Any, dict[Tls | None, DriverService]] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
@@ -32,7 +33,7 @@ class LaunchedFlow:
         self,
         spark: SparkSession,
         plan: PhysicalPlan,
-        sources: tuple[DataFrame, ...],
+        sources: tuple[Source, ...],
         settings: HostSettings,
         *,
         exchange: bool,
@@ -41,11 +42,12 @@ class LaunchedFlow:
     ) -> None:
         from pyspark.sql import functions as F  # noqa: N812
 
-        check(spark, plan.hosts)
+        scans = {number: source.scan for number, source in enumerate(sources) if source.scan is not None}
+        check(spark, plan.hosts, sources=len(scans) < len(sources))
         stop_flows_on_interrupt(_interrupt)
         shipping.ship(spark.sparkContext)
         cluster = SparkCluster(spark, plan, sources, self._address)
-        self.attempts = Attempts(unique_name(plan.name), plan, cluster, tls, log_directory)
+        self.attempts = Attempts(unique_name(plan.name), plan, cluster, scans, tls, log_directory)
         service = _service(spark, tls)
         service.drop_unneeded()
         self._location = service.register(self.attempts.name, self.attempts)

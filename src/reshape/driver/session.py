@@ -29,8 +29,8 @@ def driver_address(spark: SparkSession) -> str:
     return socket.gethostbyname(spark.sparkContext.getConf().get("spark.driver.host", "localhost"))
 
 
-def check(spark: SparkSession, hosts: int) -> None:
-    """Raise unless this session can run hosts and sources at the same time."""
+def check(spark: SparkSession, hosts: int, *, sources: bool = True) -> None:
+    """Raise unless this session can run hosts, and sources that Spark reads, at the same time."""
     conf = spark.sparkContext.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise UnsuitableSession(
@@ -41,7 +41,7 @@ def check(spark: SparkSession, hosts: int) -> None:
             "flows cannot have a task run twice at a time: set spark.speculation to false for this application"
         )
     have = slots(spark)
-    if have < hosts + 1:
+    if have < hosts + sources:
         advice = (
             f"Start the session with local[{hosts + 2}] or more, or ask for fewer hosts."
             if is_local(spark)

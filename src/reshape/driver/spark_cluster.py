@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +12,9 @@ from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
 from reshape.plan.physical import Edge, PhysicalPlan
 from reshape.protocol.link import FlowAddress
-from reshape.sender.source import SourceTask
+from reshape.scan.scan import Scan
+from reshape.scan.source import Source
+from reshape.sender.source import InputFailed, SourceTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +28,7 @@ class SparkCluster:
     """Tasks of one flow as tasks of Spark. ``at`` tells where the flow's driver listens, once that is known."""
 
     def __init__(
-        self, spark: SparkSession, plan: PhysicalPlan, sources: tuple[DataFrame, ...], at: Callable[[], FlowAddress]
+        self, spark: SparkSession, plan: PhysicalPlan, sources: tuple[Source, ...], at: Callable[[], FlowAddress]
     ) -> None:
         self._spark = spark
         self._plan = plan
@@ -39,7 +41,8 @@ class SparkCluster:
 
         output = next(operator.output for operator in self._plan.operators if operator.target is None)
         number = pa.field(HOST_COLUMN, pa.int32(), nullable=False) if numbered else None
-        function = host_function(self._plan, self._at(), settings, local, number)
+        scans = {number: source.scan for number, source in enumerate(self._sources) if source.scan is not None}
+        function = host_function(self._plan, scans, self._at(), settings, local, number)
         schema = from_arrow_schema(output if number is None else output.append(number))
         return self._spark.range(0, self._plan.hosts, 1, self._plan.hosts).mapInArrow(function, schema, barrier=True)
 
@@ -47,7 +50,7 @@ class SparkCluster:
         self._spark.sparkContext.setJobGroup(self._group(attempt), self._plan.source_job(source), True)
         edge = self._plan.edge(*self._plan.source_target(source))
         route = source_function(edge, source, self._at(), attempt, locations)
-        counts = _plainly_named(self._sources[source]).mapInArrow(route, "rows long").collect()
+        counts = _plainly_named(self._sources[source].df).mapInArrow(route, "rows long").collect()
         return sum(row["rows"] for row in counts)
 
     def cancel_sources(self, attempt: int) -> None:
@@ -76,7 +79,12 @@ def _plainly_named(df: DataFrame) -> DataFrame:
 
 
 def host_function(
-    plan: PhysicalPlan, flow: FlowAddress, settings: HostSettings, local: bool, number: pa.Field | None
+    plan: PhysicalPlan,
+    scans: Mapping[int, Scan],
+    flow: FlowAddress,
+    settings: HostSettings,
+    local: bool,
+    number: pa.Field | None,
 ) -> ArrowFunction:
     """What a barrier task runs; ``number`` is a column for the host's number, if one is wanted behind the result."""
 
@@ -89,7 +97,8 @@ def host_function(
         for _ in batches:
             pass  # the input only makes the task exist
         address = "127.0.0.1" if local else own_address(context.getTaskInfos()[index].address)
-        results = Host(plan, index, flow, settings, address, context.stageId(), context.taskAttemptId()).results()
+        task = (context.stageId(), context.taskAttemptId())
+        results = Host(plan, index, flow, settings, address, *task, scans=scans).results()
         if number is None:
             yield from results
             return
@@ -115,6 +124,18 @@ def source_function(
         task = SourceTask(edge, flow, attempt, locations, name)
         if context.attemptNumber() > 0:
             task.refuse_retry(context.stageId())
-        yield task.run(batches)
+        yield pa.record_batch({"rows": pa.array([task.run(_guarded(batches))], pa.int64())})
 
     return route
+
+
+def _guarded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches; an error in making them, of which a task sees a broken pipe, is told from one in sending."""
+    while True:
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise InputFailed(error) from error
+        yield batch

@@ -331,17 +331,21 @@ class HostQueues:
         while may_wait and items and self._memory + size > self._budget:
             # A port without rows takes some at once: all else may wait for them, as a join's probe side for its build
             # side, and then nothing would ever make room.
-            taken = self._taken
-            if not self._changed.wait_for(
-                lambda: self._failure is not None or self._taken != taken,  # noqa: B023
-                self._wait_limit_s,
-            ):
-                raise BackPressureTimeout(
-                    f"queues of {self._memory:,} bytes (the budget is {self._budget:,}) were full and nothing was "
-                    f"taken from them for {self._wait_limit_s:g} s; raise spark.reshape.queue.memory, allow spilling, "
-                    f"or look at the worker that does not advance"
-                )
-            self._check()
+            self._await_taken()
+
+    def _await_taken(self) -> None:
+        """Wait until something has been taken from a queue."""
+        taken = self._taken
+        if not self._changed.wait_for(
+            lambda: self._failure is not None or self._taken != taken,
+            self._wait_limit_s,
+        ):
+            raise BackPressureTimeout(
+                f"queues of {self._memory:,} bytes (the budget is {self._budget:,}) were full and nothing was "
+                f"taken from them for {self._wait_limit_s:g} s; raise spark.reshape.queueMemory, allow spilling, "
+                f"or look at the worker that does not advance"
+            )
+        self._check()
 
     def take(self, worker: int, port: int) -> Item | None:
         """The next item of a port, its rows in memory again."""
@@ -375,6 +379,13 @@ class HostQueues:
                 if holder == worker:
                     rows[port] += hold.waiting.rows[0]
             return rows
+
+    def wait_for_room(self, workers: Sequence[int], port: int, rows: int) -> None:
+        """Return when fewer than so many rows wait at a port of these workers; for a sender that need not hurry."""
+        with self._changed:
+            self._check()
+            while sum(self._queues[worker].rows[port] for worker in workers) >= rows:
+                self._await_taken()
 
     def wait_for_rows(self, timeout_s: float) -> None:
         """Return when rows have come or somebody has called ``wake`` since this last returned, or after the time."""

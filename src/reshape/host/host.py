@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from reshape.host.signals import ended_by_signals
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.link import LOST_AFTER_S, POLL_S, ControlLink, FlowAddress
 from reshape.protocol.reports import HostReady, Met, Refused
+from reshape.scan.scan import Scan
 
 NUMBER_S = 30.0
 # Spark starts all hosts at once; one that is not here after so long will not come.
@@ -49,11 +51,14 @@ class Host:
         address: str,
         stage: int = 0,
         task: int = 0,
+        scans: Mapping[int, Scan] = MappingProxyType({}),
     ) -> None:
+        """``scans`` are the sources that hosts read by themselves, by their number."""
         self._plan = plan
         self._index = index
         self._flow = flow
         self._settings = settings
+        self._scans = scans
         spaces = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if path]
         sweep(spaces)
         self._space = SpillSpace(spaces, settings.spill_limit_bytes) if settings.spill else None
@@ -70,7 +75,13 @@ class Host:
             try:
                 met = self._meet()
                 running = RunningHost(
-                    self._plan, self._index, self._flow, met, self._queues, previews=self._settings.previews
+                    self._plan,
+                    self._index,
+                    self._flow,
+                    met,
+                    self._queues,
+                    self._scans,
+                    previews=self._settings.previews,
                 )
                 self._running.set_result(running)
                 running.start()

@@ -23,7 +23,7 @@ from reshape.host.previews import Previews
 from reshape.host.worker import Worker, Workers
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import Aborted
-from reshape.protocol.orders import Abort, EndInput, InputEnding, Order, UseBounds, UseTable
+from reshape.protocol.orders import Abort, EndInput, InputEnding, Order, ReadSource, UseBounds, UseTable
 from reshape.protocol.reports import Progress
 from reshape.sender.flushing import FLUSH_S
 
@@ -34,7 +34,7 @@ IDLE_S = 0.02
 
 
 class HostLoop:
-    """``show`` gets the host's progress, as often as the plan says."""
+    """``read`` starts to read a source by its number; ``show`` gets the host's progress, as often as the plan says."""
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class HostLoop:
         outputs: Outputs,
         moves: HostMoves,
         previews: Previews,
+        read: Callable[[int], None],
         show: Callable[[Progress], None],
     ) -> None:
         self._host = host
@@ -55,6 +56,7 @@ class HostLoop:
         self._outputs = outputs
         self._moves = moves
         self._previews = previews
+        self._read = read
         self._progress = _ProgressClock(plan.report_s, show)
         self._ended_ports: set[tuple[int, int]] = set()
         self._ending: set[tuple[int, int]] = set()  # all rows have been sent; some may wait
@@ -88,6 +90,8 @@ class HostLoop:
             case EndInput():
                 self._ending.discard((order.operator, order.port))
                 self._ended_ports.add((order.operator, order.port))
+            case ReadSource():
+                self._read(order.source)
             case UseBounds():
                 self._outputs.set_bounds(order)
             case UseTable():

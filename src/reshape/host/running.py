@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,6 +22,7 @@ from reshape.host.moves.peers import Peers
 from reshape.host.outbound import Outbound
 from reshape.host.outputs import Outputs
 from reshape.host.previews import Previews
+from reshape.host.reading import Readers
 from reshape.host.reporter import Reporter
 from reshape.host.results import Results
 from reshape.host.worker import Workers
@@ -27,19 +30,30 @@ from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.link import ControlLink, FlowAddress
 from reshape.protocol.orders import Abort
 from reshape.protocol.reports import Met, Sampled
+from reshape.scan.scan import Scan
 from reshape.sender.edges import AnyRouter, make_router, router_name
 from reshape.sender.outlets import Outlets
 
 LOG = logging.getLogger(__name__)
 
 JOIN_S = 10.0
+# Rows that a host reads ahead of its workers: a few batches, so that neither waits for the other.
+READ_AHEAD_ROWS = 4 * 65_536
 
 
 class RunningHost:
     """Rows come in by streams, go through the workers, and leave as ``results`` or to other hosts."""
 
     def __init__(
-        self, plan: PhysicalPlan, host: int, flow: FlowAddress, met: Met, queues: HostQueues, *, previews: bool
+        self,
+        plan: PhysicalPlan,
+        host: int,
+        flow: FlowAddress,
+        met: Met,
+        queues: HostQueues,
+        scans: Mapping[int, Scan],
+        *,
+        previews: bool,
     ) -> None:
         self._plan = plan
         self._host = host
@@ -56,6 +70,8 @@ class RunningHost:
         self._moves = HostMoves(
             plan, host, self._workers, queues, self._inbox, self._peers, self._name, self._reporter.report
         )
+        put = partial(self._put_here, may_wait=True)
+        self._readers = Readers(plan, host, scans, flow, met, put, self._wait_for_room)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, args=(previews,), name=f"reshape-host-{host}", daemon=True)
 
@@ -81,6 +97,7 @@ class RunningHost:
     def close(self) -> None:
         """Let go of everything. The working thread has been stopped."""
         self._moves.intake.close(FlowFailed(f"host {self._host}", "the host is closing"))
+        self._readers.close()
         self._outlets.close()
         self._peers.close()
         self._outbound.close()
@@ -109,19 +126,28 @@ class RunningHost:
         outputs = Outputs(plan, host, workers, routers, self._outbound, self.results, self._reporter.report)
         shown = Previews(workers, wanted=previews)
         queues, inbox = self._queues, self._inbox
-        return HostLoop(plan, host, workers, queues, inbox, outputs, self._moves, shown, self._reporter.show)
+        read = self._readers.start
+        return HostLoop(plan, host, workers, queues, inbox, outputs, self._moves, shown, read, self._reporter.show)
 
     def _router(self, sender: int, operator: int, port: int) -> AnyRouter:
         def send(host: int, batch: pa.RecordBatch, envelope: Envelope) -> None:
             if host != self._host:
                 self._outbound.send(sender, host, batch, envelope)
                 return
-            put_rows(self._queues, self._workers, (operator, port), batch, envelope, may_wait=False)
+            self._put_here((operator, port), batch, envelope, may_wait=False)
 
         def offer(sample: pa.RecordBatch) -> None:
             self._link.report(Sampled(operator, port, sample))
 
         return make_router(self._plan.edge(operator, port), send, offer)
+
+    def _put_here(self, target: tuple[int, int], batch: pa.RecordBatch, envelope: Envelope, *, may_wait: bool) -> None:
+        put_rows(self._queues, self._workers, target, batch, envelope, may_wait=may_wait)
+
+    def _wait_for_room(self, target: tuple[int, int]) -> None:
+        operator, port = target
+        workers = [worker.index for worker in self._workers.of(operator)]
+        self._queues.wait_for_room(workers, port, READ_AHEAD_ROWS)
 
     def _open_outlet(self, sender: int, host: int, schema: pa.Schema) -> Outlet:
         target = self._plan.operators[sender].target

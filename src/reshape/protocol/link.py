@@ -32,6 +32,7 @@ from reshape.protocol.reports import (
     RouterCounted,
     RouterStarted,
     Sender,
+    SplitWanted,
 )
 
 # One poll lasts this long at the driver when there is nothing to say.
@@ -74,7 +75,7 @@ class ControlLink:
         """Say what must not be lost; returns when the driver has booked it."""
         self._call(reports, within_s)
 
-    def ask(self, question: HostReady | RouterStarted, within_s: float = LOST_AFTER_S) -> Answer | None:
+    def ask(self, question: HostReady | RouterStarted | SplitWanted, within_s: float = LOST_AFTER_S) -> Answer | None:
         """Report something and return the driver's answer."""
         return decode_answer(self._call((question,), within_s))
 

@@ -46,6 +46,13 @@ class UseBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadSource:
+    """Read splits of a source, as long as there are any."""
+
+    source: Index
+
+
+@dataclass(frozen=True, slots=True)
 class InputOrder:
     """Anything that is about one input of an operator and for hosts alone."""
 
@@ -130,7 +137,7 @@ class SendBacklog(TransferOrder):
 
 # What moves state and rows of workers.
 MoveOrder = Replicate | Hold | Give | Withdraw | Forget | SendBacklog | GatherScattered
-Order = Abort | UseTable | UseBounds | InputEnding | EndInput | MoveOrder
+Order = Abort | UseTable | UseBounds | ReadSource | InputEnding | EndInput | MoveOrder
 
 
 @dataclass(frozen=True, slots=True)

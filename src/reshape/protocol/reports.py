@@ -103,6 +103,25 @@ class Leaving:
     """A task reads no more orders."""
 
 
+# Sources that hosts read by themselves
+
+
+@dataclass(frozen=True, slots=True)
+class SplitWanted:
+    """A host has room for more of a source. Answered by :class:`SplitGiven`."""
+
+    source: Index
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRead:
+    """Receivers have taken everything that a host has read of a source."""
+
+    source: Index
+    host: Index
+    rows: Count
+
+
 # Routers
 
 
@@ -250,7 +269,7 @@ PortReport = (
     | BacklogStayed
     | ScatteredSent
 )
-AttemptReport = Progress | OperatorDone | Failed | Retried | Leaving | Sampled | PortReport
+AttemptReport = Progress | OperatorDone | Failed | Retried | Leaving | Sampled | SplitWanted | SourceRead | PortReport
 Report = HostReady | AttemptReport
 
 # Questions are reports that the driver answers with more than that it has heard them.
@@ -277,4 +296,11 @@ class NewestTable:
     table: RoutingTable
 
 
-Answer = Met | Refused | NewestTable
+@dataclass(frozen=True, slots=True)
+class SplitGiven:
+    """The number of a split in its source's list; None when all have been given."""
+
+    split: Count | None
+
+
+Answer = Met | Refused | NewestTable | SplitGiven

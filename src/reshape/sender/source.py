@@ -1,9 +1,11 @@
-"""A source: ordinary Spark tasks over any DataFrame, whose rows go to the hosts instead of a shuffle."""
+"""A source's rows on their way to the hosts, in the place of a shuffle: read by ordinary Spark tasks over any
+DataFrame, or by the hosts themselves."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,10 +16,11 @@ from reshape.exchange.wire import Envelope, StreamName
 from reshape.plan.physical import Edge
 from reshape.protocol.errors import DriverLost, TaskLost
 from reshape.protocol.link import ControlLink, FlowAddress
-from reshape.protocol.orders import Abort, InputOrder, Order, UseBounds, UseTable
+from reshape.protocol.orders import Abort, InputOrder, Order, ReadSource, UseBounds, UseTable
 from reshape.protocol.reports import (
     Fenced,
     NewestTable,
+    Report,
     Retried,
     RouterCounted,
     RouterEnded,
@@ -30,31 +33,36 @@ from reshape.sender.flushing import TimedFlush
 from reshape.sender.outlets import Outlets
 from reshape.sender.ranges import RangeRouter
 
-COUNT_SCHEMA = pa.schema([("rows", pa.int64())])
+
+@dataclass(frozen=True, slots=True)
+class HereToo:
+    """The host that a sender runs in: rows for its workers need no stream."""
+
+    host: int
+    put: Callable[[pa.RecordBatch, Envelope], None]
 
 
-class _InputFailed(Exception):
+class InputFailed(Exception):
+    """Spark could not make a batch. It knows the cause, and fails the source's job with it: nothing to report."""
+
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
         self.error = error
 
 
-def _guarded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches; an error in making them is told from one in sending them."""
-    while True:
-        try:
-            batch = next(batches)
-        except StopIteration:
-            return
-        except Exception as error:
-            raise _InputFailed(error) from error
-        yield batch
-
-
 class SourceTask:
-    """Routes the rows of one partition. It ends when every host has taken the last of its rows."""
+    """Routes rows of a source. It ends when every host has taken the last of them."""
 
-    def __init__(self, edge: Edge, flow: FlowAddress, attempt: int, locations: tuple[str, ...], name: str) -> None:
+    def __init__(
+        self,
+        edge: Edge,
+        flow: FlowAddress,
+        attempt: int,
+        locations: tuple[str, ...],
+        name: str,
+        here: HereToo | None = None,
+    ) -> None:
+        self._here = here
         self._edge = edge
         self._name = name
         self._target = (edge.operator, edge.port)
@@ -63,46 +71,48 @@ class SourceTask:
         self._streams: dict[tuple[int, bool], Outlet] = {}  # by host, and whether rows are combined
         self._aborted: str | None = None
         self._router = make_router(edge, self._send, self._offer_sample)
-        self._link = ControlLink(flow, attempt, name, self._obey)
+        self.link = ControlLink(flow, attempt, name, self._obey)
         self._clock = TimedFlush(self._router, self._report_counts, edge.report_s)
 
     def refuse_retry(self, stage: int) -> None:
         """Rows of the try before may be with the hosts already; sending them again would double them. Raises."""
         try:
-            self._link.report(Retried(self._name, stage))
+            self.link.report(Retried(self._name, stage))
         finally:
             self._close()
         raise TaskLost(self._name, "Spark retried a source task whose rows may have been sent already")
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
-        """Send all rows; one row that tells their number."""
+    def run(self, batches: Iterator[pa.RecordBatch], last_word: Callable[[int], Report] | None = None) -> int:
+        """Send all rows; their number. ``last_word`` makes a report of it, told when hosts have taken them all."""
         try:
-            return self._route(_guarded(batches))
-        except _InputFailed as error:
-            # Not ours: what the task sees of it is a broken pipe. Spark knows the cause, and fails the source's job.
+            rows = self._route(batches)
+            ended = RouterEnded(*self._target, self._name, self._router.counts())
+            self.link.report(ended, *([] if last_word is None else [last_word(rows)]))
+            return rows
+        except InputFailed as error:
             raise error.error from None
         except Exception as error:
             if self._aborted is None:
                 with contextlib.suppress(pa.ArrowException, DriverLost):  # the task fails with the error itself
-                    self._link.report_failure(error, self._name)
+                    self.link.report_failure(error, self._name)
             raise
         finally:
             self._close()
 
     def _close(self) -> None:
         self._clock.stop()
-        self._link.close()
+        self.link.close()
         self._outlets.close()
 
-    def _route(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+    def _route(self, batches: Iterator[pa.RecordBatch]) -> int:
         router, clock, schema = self._router, self._clock, self._edge.input.schema
         # Before its first row a router is known to the driver and has the newest table.
-        answer = self._link.ask(RouterStarted(*self._target, self._name))
+        answer = self.link.ask(RouterStarted(*self._target, self._name))
         if isinstance(answer, NewestTable):
             router.use(answer.table)
         rows = 0
         clock.start()
-        self._link.start()
+        self.link.start()
         for batch in batches:
             if self._aborted is not None:
                 raise FlowFailed("another task", self._aborted)
@@ -116,10 +126,12 @@ class SourceTask:
             streams, self._streams = list(self._streams.values()), {}
             for stream in streams:
                 stream.close()
-        self._link.report(RouterEnded(*self._target, self._name, router.counts()))
-        return pa.record_batch({"rows": pa.array([rows], pa.int64())}, COUNT_SCHEMA)
+        return rows
 
     def _send(self, host: int, batch: pa.RecordBatch, envelope: Envelope) -> None:
+        if self._here is not None and host == self._here.host:
+            self._here.put(batch, envelope)
+            return
         key = (host, envelope.combined)
         stream = self._streams.get(key)
         if stream is None:
@@ -129,10 +141,10 @@ class SourceTask:
     def _report_counts(self) -> None:
         """Tell what has been sent so far; one that is lost is followed by the next."""
         with contextlib.suppress(pa.ArrowException, DriverLost):
-            self._link.note(RouterCounted(*self._target, self._name, self._router.counts()))
+            self.link.note(RouterCounted(*self._target, self._name, self._router.counts()))
 
     def _offer_sample(self, sample: pa.RecordBatch) -> None:
-        self._link.report(Sampled(*self._target, sample))
+        self.link.report(Sampled(*self._target, sample))
 
     def _obey(self, order: Order) -> None:
         match order:
@@ -147,8 +159,8 @@ class SourceTask:
                 self._aborted = order.cause
                 if isinstance(self._router, RangeRouter):
                     self._router.give_up(order.cause)
-            case InputOrder():
-                pass  # for hosts alone
+            case InputOrder() | ReadSource():
+                pass  # for the working thread of a host
 
     def _use_table(self, order: UseTable) -> None:
         """Between two batches; with a fence, also say when all that was sent before has been taken."""
@@ -158,11 +170,11 @@ class SourceTask:
             marked = list(self._streams.values()) if order.fence else []
             for stream in marked:
                 stream.mark(version)
-        self._link.report(TableApplied(*self._target, self._name, version))
+        self.link.report(TableApplied(*self._target, self._name, version))
         if order.fence:
             for stream in marked:
                 stream.await_mark(version)
-            self._link.report(Fenced(*self._target, self._name, version))
+            self.link.report(Fenced(*self._target, self._name, version))
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

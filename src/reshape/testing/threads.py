@@ -53,7 +53,7 @@ class ThreadCluster:
 
         def run_task(partition: int) -> int:
             task = SourceTask(edge, self._at(), attempt, locations, f"source-{source}-{partition}")
-            return int(task.run(self._until_cancelled(source, partition)).column(0)[0].as_py())
+            return task.run(self._until_cancelled(source, partition))
 
         with ThreadPoolExecutor(WAVE, thread_name_prefix=f"reshape-wave-{source}") as pool:
             tasks = [pool.submit(run_task, partition) for partition in range(len(self._sources[source]))]
