@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
+from reshape.control.balancing import Balancing
 from reshape.driver.port_control import PortControl
 from reshape.driver.service import DriverService
 from reshape.flow import Flow
@@ -31,8 +32,7 @@ from reshape.host.host import HostSettings
 from reshape.host.loop import HostLoop
 from reshape.host.reporter import Reporter
 from reshape.operators.relay import RelaySpec
-from reshape.plan.balancing import Balancing
-from reshape.plan.nodes import RelayNode, SourceNode
+from reshape.plan.nodes import OperatorNode, SourceNode
 from reshape.plan.planner import Planner
 from reshape.sender.source import SourceTask
 from reshape.sim.metrics import percentile
@@ -142,7 +142,7 @@ def measure_metrics(quick: bool) -> dict[str, Any]:
     rows = 500_000 if quick else 8_000_000
     numbers = np.arange(rows)
     table = pa.table({"k": pa.array(numbers * 7 % 1_000_003), "v": pa.array(numbers)})
-    node = RelayNode(SourceNode(0, table.schema), RelaySpec(table.schema, (0,)))
+    node = OperatorNode((SourceNode(0, table.schema),), RelaySpec(table.schema, (0,)))
     plan = Planner(lambda _: (Balancing("none"), 0.0)).plan(node, "metrics", 2, 16)
     runs = []
     for _ in range(QUICK_PASSES if quick else PASSES):

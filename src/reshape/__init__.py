@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from reshape.flow import Flow
-    from reshape.plan.aggregates import UserAggregate
+    from reshape.operators.aggregates.user_defined import UserAggregate
     from reshape.plan.resolve import UserColumn
 
 __version__ = _version.VERSION

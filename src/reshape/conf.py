@@ -15,14 +15,13 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reshape.control.balancing import REPORT_S, Balancing
 from reshape.control.settings import AdaptiveTau, FirstPhase
 from reshape.control.strategies import STRATEGIES
 from reshape.control.workload import METRICS
 from reshape.errors import ReshapeError
 from reshape.exchange.flight import Tls
 from reshape.exchange.wire import MOST_WORKERS
-from reshape.plan.balancing import Balancing
-from reshape.plan.physical import REPORT_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

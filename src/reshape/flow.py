@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from reshape.conf import TUNABLE, FlowSettings, checked_options, settings_of
+from reshape.control.balancing import Balancing
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.session import default_hosts
 from reshape.errors import FlowError
@@ -17,9 +18,9 @@ from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec
 from reshape.operators.sort import SortSpec
 from reshape.plan import two_sided
-from reshape.plan.balancing import Balancing, check_strategies
+from reshape.plan.balancing import check_strategies
 from reshape.plan.explain import explained
-from reshape.plan.nodes import DistinctNode, MapFunction, MapNode, RelayNode, SortNode
+from reshape.plan.nodes import MapFunction, MapNode, OperatorNode
 from reshape.plan.physical import PhysicalPlan
 from reshape.plan.planner import Planner
 from reshape.plan.pruning import pruned
@@ -105,7 +106,7 @@ class Flow:
             tree = tree.select([*shown, *resolved.hidden], (*self.columns, *resolved.texts))
         check_keys("orderBy", tree.schema, resolved.ordering.columns)
         spec = SortSpec(tree.schema, resolved.ordering, len(resolved.hidden))
-        return self._with(Tree(SortNode(tree.node, spec), tree.sources))
+        return self._with(tree.through(spec))
 
     def repartition(self, *columns: str) -> Flow:
         """Bring rows with equal values to one worker, for a function of your own to follow (mapInArrow)."""
@@ -114,13 +115,13 @@ class Flow:
         schema = self._tree.schema
         keys = tuple(two_sided.column_number(self._tree, column, "repartition") for column in columns)
         check_keys("repartition", schema, keys)
-        return self._with(Tree(RelayNode(self._tree.node, RelaySpec(schema, keys)), self._tree.sources))
+        return self._with(self._tree.through(RelaySpec(schema, keys)))
 
     def distinct(self) -> Flow:
         """Every different row once."""
         schema = self._tree.schema
         check_keys("distinct", schema, range(len(schema)))
-        return self._with(Tree(DistinctNode(self._tree.node, DistinctSpec(schema)), self._tree.sources))
+        return self._with(self._tree.through(DistinctSpec(schema)))
 
     def intersect(self, other: Flow | DataFrame) -> Flow:
         """Rows of both, each once, as Spark's intersect."""
@@ -158,13 +159,13 @@ class Flow:
     def tuned(self, **options: Any) -> Flow:
         """The same flow, with settings of load transfer that hold for its last operator only: strategy, tau, ..."""
         node = self._tree.node
-        if not hasattr(node, "tuning"):
+        if not isinstance(node, OperatorNode):
             raise FlowError("tuned: say this right after a join, groupBy, orderBy, repartition or set operation")
         names = [name for name in options if name not in TUNABLE]
         if names:
             raise FlowError(f"tuned: {names[0]} holds for a whole flow; one operator can have {', '.join(TUNABLE)}")
         tuning = (*node.tuning, *checked_options(options).items())
-        return self._with(Tree(replace(cast(Any, node), tuning=tuning), self._tree.sources))
+        return self._with(Tree(replace(node, tuning=tuning), self._tree.sources))
 
     def toDF(self, *, exchange: bool = True) -> DataFrame:  # noqa: N802
         """The result as a lazy Spark DataFrame; every action on it runs the flow.

@@ -13,11 +13,11 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
+from reshape.control.balancing import Balancing
 from reshape.driver import execution
 from reshape.driver.execution import Execution
 from reshape.exchange.flight import Outlet
 from reshape.host.host import HostSettings
-from reshape.plan.balancing import Balancing
 from reshape.plan.physical import PhysicalPlan
 from reshape.sender import flushing
 

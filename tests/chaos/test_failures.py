@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from reshape.control.balancing import Balancing
 from reshape.control.profile import OperatorProfile, Split
 from reshape.control.reshaping.controller import Controller
 from reshape.control.settings import StrategySettings
@@ -18,12 +19,12 @@ from reshape.control.story import Kind
 from reshape.control.strategies import STRATEGIES, Strategy
 from reshape.driver.execution import Execution
 from reshape.kernels.ordering import Ordering, SortKey
+from reshape.operators.aggregates.counts import CountAll
+from reshape.operators.aggregates.lists import Median
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.sort import SortSpec
-from reshape.plan import aggregates as agg
-from reshape.plan.balancing import Balancing
-from reshape.plan.nodes import GroupNode, JoinNode, MapNode, Node, SortNode, SourceNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
 
 from ..flows.threads import Cut
@@ -59,15 +60,15 @@ def join() -> Node:
     """A full join: which of the kept rows found a match is state too."""
     columns = (OutputColumn("k", left=0), OutputColumn("v", left=1), OutputColumn("w", right=1))
     spec = JoinSpec(SCHEMA, KEPT.schema, (0,), (0,), "full", columns)
-    return JoinNode(SourceNode(0, SCHEMA), SourceNode(1, KEPT.schema), spec)
+    return OperatorNode((SourceNode(0, SCHEMA), SourceNode(1, KEPT.schema)), spec)
 
 
 def group() -> Node:
-    return GroupNode(SourceNode(0, SCHEMA), GroupBySpec(SCHEMA, (0,), (agg.Median("m", 1), agg.CountAll("n"))))
+    return OperatorNode((SourceNode(0, SCHEMA),), GroupBySpec(SCHEMA, (0,), (Median("m", 1), CountAll("n"))))
 
 
 def sort() -> Node:
-    return SortNode(SourceNode(0, SCHEMA), SortSpec(SCHEMA, Ordering((SortKey(0), SortKey(1)))))
+    return OperatorNode((SourceNode(0, SCHEMA),), SortSpec(SCHEMA, Ordering((SortKey(0), SortKey(1)))))
 
 
 FLOWS = {"join": join, "group": group, "sort": sort}

@@ -16,7 +16,7 @@ from reshape.driver.execution import Execution
 from reshape.kernels.ordering import Ordering, SortKey
 from reshape.operators.relay import RelaySpec
 from reshape.operators.sort import SortSpec
-from reshape.plan.nodes import MapNode, Node, RelayNode, SortNode, SourceNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
 from reshape.protocol.errors import FlowFailed
 
@@ -24,7 +24,7 @@ from .threads import Cut, cut_up, run_flow
 
 TABLE = pa.table({"k": pa.array(np.arange(5_000) % 13), "v": pa.array(np.arange(5_000))})
 SOURCE = SourceNode(0, TABLE.schema)
-BY_KEY = RelayNode(SOURCE, RelaySpec(TABLE.schema, (0,)))
+BY_KEY = OperatorNode((SOURCE,), RelaySpec(TABLE.schema, (0,)))
 
 
 def run(node: Node, **options: object) -> pa.Table:
@@ -64,7 +64,7 @@ def test_all_rows_come_and_nothing_stays() -> None:
 
 
 def test_a_sort_is_in_the_order_of_hosts() -> None:
-    got = run(SortNode(SOURCE, SortSpec(TABLE.schema, Ordering((SortKey.descending(0), SortKey(1))))))
+    got = run(OperatorNode((SOURCE,), SortSpec(TABLE.schema, Ordering((SortKey.descending(0), SortKey(1))))))
     want = TABLE.sort_by([("k", "descending"), ("v", "ascending")])
     assert got.equals(want)
 

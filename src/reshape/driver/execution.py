@@ -17,7 +17,6 @@ from reshape.host.loop import PREVIEW_ROWS
 from reshape.host.worker import CellCounts
 from reshape.observe.event_log import EventLog
 from reshape.observe.representativeness import Shown
-from reshape.operators.group_by import GroupBySpec
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import FlowFailed
@@ -142,13 +141,7 @@ class Execution:
         batches: list[pa.RecordBatch] = []
         for operator in {operator for operator, _ in previews}:
             parts = [batch for (of, _), batch in previews.items() if of == operator]
-            logic = self._plan.operators[operator].logic
-            if isinstance(logic, GroupBySpec):
-                groups = logic.build()
-                groups.merge_state(parts)
-                whole = groups.preview(len(parts) * PREVIEW_ROWS)
-                parts = [] if whole is None else [whole]
-            batches += parts
+            batches += self._plan.operators[operator].logic.merged_preview(parts, len(parts) * PREVIEW_ROWS)
         return pa.Table.from_batches(batches) if batches else None
 
     def shown(self) -> Shown | None:

@@ -21,7 +21,6 @@ from reshape.host.outbound import Outbound
 from reshape.host.reporter import Preview, Report
 from reshape.host.results import Results
 from reshape.host.worker import Cell, CellCounts
-from reshape.operators.group_by import GroupBy
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
 from reshape.protocol.errors import Aborted, FlowFailed
 from reshape.protocol.link import Order, from_text
@@ -149,15 +148,8 @@ class HostLoop:
         return shown
 
     def _preview(self, cell: Cell) -> pa.RecordBatch | None:
-        logic = cell.logics.get(cell.worker)
-        batch: pa.RecordBatch | None = None
-        if isinstance(logic, GroupBy) or len(cell.logics) > 1:
-            groups = [part for part in cell.logics.values() if isinstance(part, GroupBy)]
-            kept = [part for group in groups if (part := group.partial_groups(PREVIEW_ROWS)) is not None]
-            batch = pa.concat_batches(kept) if kept else None
-        if batch is None and logic is not None and not isinstance(logic, GroupBy):
-            batch = logic.preview(PREVIEW_ROWS)
-        return batch
+        parts = [part for logic in cell.logics.values() if (part := logic.preview_part(PREVIEW_ROWS)) is not None]
+        return pa.concat_batches(parts) if parts else None
 
     def _flush(self) -> None:
         """Rows of an operator that gives few must not lie in a half-full message while others are busy."""
