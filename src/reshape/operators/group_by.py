@@ -45,6 +45,20 @@ class GroupBySpec(Spec):
     aggregates: tuple[Aggregate, ...]
     emit_when_empty: bool = False
 
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        from reshape.operators.aggregates.counts import CountAll, CountDistinct
+        from reshape.operators.aggregates.sums import Sum
+
+        algebraic = (CountAll("rows"), Sum("sum", 1))
+        different = CountDistinct("different", (1, 0))
+        return (
+            cls(schema, (0,), algebraic),
+            cls(schema, (0,), (*algebraic, different)),
+            cls(schema, (), algebraic),
+            cls(schema, (), algebraic[:1]),
+        )
+
     @property
     def label(self) -> str:
         return "group by" if self.keys else "aggregate"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +72,18 @@ class JoinSpec(Spec):
             left, right = self.left.field(mine), self.right.field(theirs)
             if left.type != right.type:
                 raise KeyTypesDiffer("hash join", left.name, str(left.type), right.name, str(right.type))
+
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        left = tuple(OutputColumn(f"left {name}", left=number) for number, name in enumerate(schema.names))
+        right = tuple(OutputColumn(f"right {name}", right=number) for number, name in enumerate(schema.names))
+        key = (OutputColumn("key", left=0, right=0),)
+        return (
+            *(cls(schema, schema, (0,), (0,), how, left + right) for how in get_args(JoinKind)[:3]),
+            cls(schema, schema, (0,), (0,), "full", key + left[1:] + right),
+            *(cls(schema, schema, (0, 1), (0, 1), how, left) for how in get_args(JoinKind)[4:]),
+            cls(schema, schema, (0,), (0,), "left", left + right, build_side="left"),
+        )
 
     @property
     def label(self) -> str:

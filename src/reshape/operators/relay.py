@@ -20,6 +20,10 @@ class RelaySpec(Spec):
     keys: tuple[int, ...]
     label: str = "repartition"
 
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        return (cls(schema, (0,)), cls(schema, (1, 0)))
+
     @property
     def inputs(self) -> tuple[pa.Schema, ...]:
         return (self.schema,)

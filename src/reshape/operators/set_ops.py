@@ -37,6 +37,10 @@ class DistinctSpec(Spec):
 
     schema: pa.Schema
 
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        return (cls(schema),)
+
     @property
     def label(self) -> str:
         return "distinct"
@@ -72,6 +76,10 @@ class SetProbeSpec(Spec):
         for left, right in zip(self.schema, self.right or self.schema, strict=True):
             if left.type != right.type:
                 raise KeyTypesDiffer(self.kind, left.name, str(left.type), right.name, str(right.type))
+
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        return (cls(schema, "intersect"), cls(schema, "subtract"))
 
     @property
     def label(self) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from reshape.kernels.columns import Indices, Rows
 from reshape.kernels.hashing import hash_rows
 from reshape.kernels.keys import check_keys
-from reshape.kernels.ordering import Ordering
+from reshape.kernels.ordering import Ordering, SortKey
 from reshape.kernels.sort_keys import sorted_order
 from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
 from reshape.operators.spec import Narrowed, PortSpec, Spec
@@ -31,6 +31,12 @@ class SortSpec(Spec):
     schema: pa.Schema
     ordering: Ordering
     hidden: int = 0
+
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        last = len(schema) - 1
+        by_last = Ordering((SortKey.descending(last), SortKey(0)))
+        return (cls(schema, Ordering((SortKey(1), SortKey(0)))), cls(schema, by_last), cls(schema, by_last, hidden=1))
 
     @property
     def label(self) -> str:

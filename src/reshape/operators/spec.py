@@ -62,6 +62,14 @@ class Spec(ABC):
     # Whether it can give some of its output columns and no others.
     exact: ClassVar[bool] = False
 
+    @classmethod
+    @abstractmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        """Operators of this kind over rows whose first column is a key and second a whole number.
+
+        What holds for all operators is checked on these, so that a new one is checked with the others.
+        """
+
     @property
     @abstractmethod
     def label(self) -> str:

@@ -214,7 +214,8 @@ def _aggregate(expression: Any, columns: _Columns) -> Aggregate:
     if known is None:
         raise call.refused(f"it can use {supported()}")
     if call.distinct and not known.takes_distinct:
-        raise call.refused("only count takes distinct values")
+        able = ", ".join(name.lower() for name, other in registered().items() if other.takes_distinct)
+        raise call.refused(f"only {able} takes distinct values")
     return known.aggregate.of_call(call)
 
 
