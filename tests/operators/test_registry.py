@@ -19,6 +19,7 @@ from reshape.operators import specs
 from reshape.operators.aggregates.description import Aggregate
 from reshape.operators.aggregates.registry import registered, supported
 from reshape.operators.base import Operator
+from reshape.operators.group_by import GroupBySpec
 from reshape.operators.spec import Spec
 
 from .samples import batches_of, feed, over_the_wire, rows_of, table
@@ -202,50 +203,43 @@ def test_rows_combined_by_senders_give_the_same(spec: Spec) -> None:
     assert rows_of(operator.finish()) == rows_of(run(spec, TABLES))
 
 
-class Call:
-    """A call of a function with two arguments, in columns 4 and 2."""
-
-    name, distinct, arguments = "result", False, 1
-
-    class function:  # noqa: N801 - stands for Spark's object
-        @staticmethod
-        def ignoreNulls() -> bool:  # noqa: N802
-            return True
-
-        @staticmethod
-        def reverse() -> bool:
-            return False
-
-        class frequencyExpression:  # noqa: N801
-            @staticmethod
-            def sql() -> str:
-                return "1L"
-
-        class percentageExpression:  # noqa: N801
-            @staticmethod
-            def eval(_: None) -> float:
-                return 0.25
-
-    def column(self, argument: int = 0, *, uncast: bool = False) -> int:
-        return (4, 2)[argument]
-
-    def is_constant(self, argument: int = 0) -> bool:
-        return False
-
-    def refused(self, instead: str) -> Exception:
-        return AssertionError(instead)
+# All values of a group are the same, so that also the first one, or a list of all, is known; one group has nulls only.
+GROUPED = pa.table(
+    {
+        "k": pa.array(np.arange(300) % 12),
+        "n": pa.array([None if row % 12 == 5 else row % 12 * 3 - 6 for row in range(300)], pa.int64()),
+    }
+)
+AGGREGATES = [
+    pytest.param(aggregate, id=f"{function}-{number}")
+    for function, known in registered().items()
+    for number, aggregate in enumerate(known.aggregate.examples())
+]
 
 
-@pytest.mark.parametrize("function", registered())
-def test_an_aggregate_is_read_from_its_call(function: str) -> None:
-    made = registered()[function].aggregate.of_call(Call())
-    assert isinstance(made, Aggregate)
-    assert (made.name, made.reads[0]) == ("result", 4)
-    assert made.renumbered(lambda column: column + 1).reads[0] == 5
-    assert "x" in made.text(["x"] * len(made.reads))
-    logic = made.logic([pa.field("x", pa.int64())] * len(made.reads))
-    assert logic.state_types
-    assert pickle.loads(pickle.dumps(made)) == made
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_an_aggregate_in_parts_is_that_of_all_rows(aggregate: Aggregate) -> None:
+    spec = GroupBySpec(GROUPED.schema, (0,), (aggregate,))
+    want = run(spec, [GROUPED])
+    owner, helper = spec.build(), spec.build(scattered=True)
+    for worker, part in zip((owner, helper), halves(GROUPED), strict=True):
+        for batch in batches_of(part, 40):
+            worker.add(0, batch)
+    owner.merge_state(over_the_wire(helper.export_scattered()))
+    owner.end_port(0)
+    assert rows_of(owner.finish()) == rows_of(want)
+    assert sum(batch.num_rows for batch in want) == 12
+    assert spec.combinable == (spec.combiner() is not None)
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_an_aggregate_is_described_renumbered_and_sent(aggregate: Aggregate) -> None:
+    assert pickle.loads(pickle.dumps(aggregate)) == aggregate
+    moved = aggregate.renumbered(lambda column: column + 3)
+    assert moved.reads == tuple(column + 3 for column in aggregate.reads)
+    assert type(moved) is type(aggregate)
+    names = [GROUPED.schema.names[column] for column in aggregate.reads]
+    assert all(name in aggregate.text(names) for name in names)
 
 
 def test_what_is_supported_names_every_aggregate() -> None:

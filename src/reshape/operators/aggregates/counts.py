@@ -22,6 +22,10 @@ from reshape.operators.aggregates.registry import spark_function
 class CountAll(Aggregate):
     """count(*): rows."""
 
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result"),)
+
     @property
     def reads(self) -> tuple[int, ...]:
         return ()
@@ -51,6 +55,10 @@ class CountDistinct(OfColumns):
 @dataclass(frozen=True, slots=True)
 class Count(OfColumn):
     """Values that are not null."""
+
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result", 1), *CountAll.examples(), *CountDistinct.examples())
 
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return CountLogic()

@@ -60,6 +60,11 @@ class Aggregate(ABC):
 
     name: str
 
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        """Some of this kind over columns 0 and 1, which hold whole numbers: checks of all aggregates run on these."""
+
     @property
     @abstractmethod
     def reads(self) -> tuple[int, ...]:
@@ -89,6 +94,10 @@ class OfColumn(Aggregate):
 
     column: int
 
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result", 1),)
+
     @property
     def reads(self) -> tuple[int, ...]:
         return (self.column,)
@@ -106,6 +115,10 @@ class OfColumns(Aggregate):
     """Of several columns."""
 
     columns: tuple[int, ...]
+
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result", (1, 0)),)
 
     @property
     def reads(self) -> tuple[int, ...]:

@@ -42,6 +42,10 @@ class First(OfColumn):
 
     ignore_nulls: bool = False
 
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result", 1), cls("result", 1, ignore_nulls=True))
+
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return FirstLogic(fields[0], self.ignore_nulls)
 

@@ -43,6 +43,10 @@ class Percentile(OfColumn):
     percentages: tuple[float, ...]
     as_list: bool = False
 
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result", 1, (0.25,)), cls("result", 1, (0.0, 0.9), as_list=True))
+
     def __post_init__(self) -> None:
         if not all(0.0 <= share <= 1.0 for share in self.percentages):
             raise ValueError(f"percentages of {self.name!r} must be between 0 and 1, got {self.percentages}")
