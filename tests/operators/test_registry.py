@@ -22,10 +22,24 @@ from reshape.operators.base import Operator
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.spec import Spec
 
-from .samples import batches_of, feed, over_the_wire, rows_of, table
+from .samples import batches_of, feed, over_the_wire, rows_of
 
-KINDS = {"k": "long", "n": "short", "s": "string"}
-TABLES = [table(KINDS, 160, seed=1), table(KINDS, 90, seed=2)]
+
+def rows(count: int, seed: int, lowest: int) -> pa.Table:
+    """A hot key, nulls, and many keys that only one half of the rows has; numbers that are no key's."""
+    rng = np.random.default_rng(seed)
+    keys = np.where(rng.random(count) < 0.3, 50, rng.integers(lowest, lowest + 60, count))
+    numbers = rng.integers(1_000, 1_004, count).astype(np.int16)
+    return pa.table(
+        {
+            "k": pa.array(keys, mask=rng.random(count) < 0.1),
+            "n": pa.array(numbers, mask=rng.random(count) < 0.1),
+            "s": pa.array([f"word {number}" for number in rng.integers(0, 5, count)]),
+        }
+    )
+
+
+TABLES = [rows(160, 1, 0), rows(90, 2, 30)]
 SCHEMA = TABLES[0].schema
 EXAMPLES = [
     pytest.param(spec, id=f"{kind.__name__}-{number}")
@@ -194,8 +208,8 @@ def test_rows_combined_by_senders_give_the_same(spec: Spec) -> None:
         assert made.num_rows < batch.num_rows
         if port.keys:
             hashes = [
-                hash_rows([rows.column(key) for key in keys])
-                for rows, keys in ((made, combiner.keys), (batch, port.keys))
+                hash_rows([part.column(key) for key in keys])
+                for part, keys in ((made, combiner.keys), (batch, port.keys))
             ]
             assert set(np.unique(hashes[0])) == set(np.unique(hashes[1]))
         operator.add(0, made)

@@ -79,6 +79,7 @@ class JoinSpec(Spec):
         right = tuple(OutputColumn(f"right {name}", right=number) for number, name in enumerate(schema.names))
         key = (OutputColumn("key", left=0, right=0),)
         return (
+            cls(schema, schema, (0,), (0,), "inner", left + right[1:]),
             *(cls(schema, schema, (0,), (0,), how, left + right) for how in get_args(JoinKind)[:3]),
             cls(schema, schema, (0,), (0,), "full", key + left[1:] + right),
             *(cls(schema, schema, (0, 1), (0, 1), how, left) for how in get_args(JoinKind)[4:]),
