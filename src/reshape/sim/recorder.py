@@ -59,7 +59,8 @@ class OperatorRun:
     state_transfers: int
     state_bytes: int
     backlog_rows: int
-    merges: int
+    merges: int  # by owners that took scattered parts in
+    merged: dict[tuple[int, int], int]  # (owner, helper) -> rows of scattered parts
     merge_s: float
 
     @property

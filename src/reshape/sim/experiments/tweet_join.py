@@ -13,7 +13,7 @@ from reshape.control.strategies import build
 from reshape.datasets.tweets import CALIFORNIA, SHORT, tweets_per_location
 from reshape.sim.experiments.measuring import Pair, Ratio, pair_of
 from reshape.sim.recorder import OperatorRun
-from reshape.sim.scenario import Bursts, Network, Phase, Scenario, Source, Stage
+from reshape.sim.scenario import Bursts, InputPhase, Network, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
 
 # The paper's own count: the cluster on which California's worker needs 416 s has 48 workers (§7.2).
@@ -91,7 +91,7 @@ class TweetJoin:
         p = self.params
         profile = OperatorProfile("join", workers or p.workers)
         stage = Stage(profile, self.speed, settings, displayed=tuple(SHORT.values()), **self._stage)
-        source = Source((Phase(self.rows),), sum(self.rows.values()) / p.input_s, bursts)
+        source = Source((InputPhase(self.rows),), sum(self.rows.values()) / p.input_s, bursts)
         scenario = Scenario(
             source,
             (stage,),
