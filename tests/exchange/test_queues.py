@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reshape.exchange.errors import BackPressureTimeout, ExchangeError, SpillError
-from reshape.exchange.queues import COLUMN_BYTES, ITEM_BYTES, HostQueues, Item
+from reshape.exchange.queues import HostQueues
 from reshape.exchange.spill import SpillSpace
+from reshape.exchange.worker_queue import COLUMN_BYTES, ITEM_BYTES, Item
 
 # Far beyond what a loaded machine needs; a test that fails by it hangs in truth.
 SOON_S = 20.0

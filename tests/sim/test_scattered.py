@@ -12,6 +12,7 @@ from reshape.control.commands import Command, HandOverState, MoveBacklog, SetRou
 from reshape.control.events import Event, InputEnded, MetricsCollected
 from reshape.control.profile import OperatorProfile, Split, StateKind
 from reshape.control.routing import RoutingTable, Shares
+from reshape.sim.recorder import Merges
 from reshape.sim.scenario import Failures, Network, Scenario
 from reshape.sim.simulation import simulate
 
@@ -27,26 +28,26 @@ def test_merging_kept_rows_takes_their_time(scenario: Make, brain: Any) -> None:
         profile = OperatorProfile("sort", 2, state=StateKind.MUTABLE, combinable=combinable)
         (run,) = simulate(scenario({0: 100}, profile=profile, network=network), brain(table=HALF))
         assert run.received == (50, 50)
-        assert run.merge_s == pytest.approx(seconds)
-        assert (run.merges, run.merged) == (1, {(0, 1): 50})
+        assert run.merges.final_s == pytest.approx(seconds)
+        assert (run.merges.count, run.merges.rows) == (1, {(0, 1): 50})
         assert run.total_s > 5.0 + seconds
 
 
 def test_parts_are_merged_at_watermarks_and_at_the_end(scenario: Make, brain: Any) -> None:
     """50 rows at the helper take 5 s: two watermarks, and what is left at the end; no row is merged twice."""
     (run,) = simulate(scenario({0: 100}, profile=COUNT, watermark_s=2.0), brain(table=HALF))
-    assert run.merges == 3
-    assert run.merged == {(0, 1): 50}
+    assert run.merges.count == 3
+    assert run.merges.rows == {(0, 1): 50}
     network = Network(0.0, 0.0, link_bytes_per_s=100.0, row_bytes=10)
     kept = OperatorProfile("median", 3, state=StateKind.MUTABLE, combinable=False)
     (late,) = simulate(scenario({0: 100}, profile=kept, network=network, watermark_s=2.0), brain(table=HALF))
-    assert 0 < late.merge_s < 5.0, "only what came after the last watermark travels at the end"
+    assert 0 < late.merges.final_s < 5.0, "only what came after the last watermark travels at the end"
 
 
 def test_watermarks_end_with_the_run(scenario: Make, brain: Any) -> None:
     (run,) = simulate(scenario({0: 100}, watermark_s=3.0), brain())
     assert 9 < run.total_s < 12
-    assert run.merges == 0
+    assert run.merges.count == 0
 
 
 def test_a_helper_of_the_past_is_merged_too(scenario: Make, brain: Any) -> None:
@@ -60,7 +61,7 @@ def test_a_helper_of_the_past_is_merged_too(scenario: Make, brain: Any) -> None:
 
     (run,) = simulate(scenario({0: 100}, profile=COUNT), brain(react, HALF))
     assert 0 < run.received[1] < 50
-    assert run.merged == {(0, 1): run.received[1]}
+    assert run.merges.rows == {(0, 1): run.received[1]}
 
 
 def test_queued_rows_that_moved_after_the_input_are_merged_even_if_nobody_said_so(scenario: Make, brain: Any) -> None:
@@ -69,7 +70,7 @@ def test_queued_rows_that_moved_after_the_input_are_merged_even_if_nobody_said_s
 
     (run,) = simulate(scenario({0: 100}, profile=COUNT, failures=Failures(acks=1.0)), brain(react))
     assert run.received == (70, 0, 30)
-    assert run.merged == {(0, 2): 30}
+    assert run.merges.rows == {(0, 2): 30}
 
 
 def test_rows_that_move_on_from_a_helper_are_merged_from_where_they_ended(scenario: Make, brain: Any) -> None:
@@ -77,7 +78,7 @@ def test_rows_that_move_on_from_a_helper_are_merged_from_where_they_ended(scenar
         return [MoveBacklog(1, event.id, 5, 1, 2, 0, 20)] if isinstance(event, InputEnded) else []
 
     (run,) = simulate(scenario({0: 100}, profile=COUNT), brain(react, HALF))
-    assert run.merged == {(0, 1): 30, (0, 2): 20}
+    assert run.merges.rows == {(0, 1): 30, (0, 2): 20}
 
 
 def test_two_choices_are_merged_at_every_owner(scenario: Make, brain: Any) -> None:
@@ -86,7 +87,7 @@ def test_two_choices_are_merged_at_every_owner(scenario: Make, brain: Any) -> No
     )
     foreign = {(key % 3, worker) for worker, keys in run.scattered.items() for key in keys if key % 3 != worker}
     assert foreign
-    assert set(run.merged) == foreign
+    assert set(run.merges.rows) == foreign
 
 
 def test_nothing_is_merged_where_nothing_was_shared(scenario: Make, brain: Any) -> None:
@@ -94,7 +95,7 @@ def test_nothing_is_merged_where_nothing_was_shared(scenario: Make, brain: Any) 
     (immutable,) = simulate(scenario({0: 100}, watermark_s=2.0), brain(table=HALF))
     assert immutable.received[1] == 50
     for run in (alone, immutable):
-        assert (run.merges, run.merged, run.merge_s) == (0, {}, 0.0)
+        assert run.merges == Merges(0, {}, 0.0)
 
 
 @pytest.mark.parametrize("split", [Split.BY_KEYS, Split.BY_RECORDS])
@@ -113,4 +114,4 @@ def test_state_that_was_handed_over_is_whole_where_it_is(scenario: Make, brain: 
     profile = OperatorProfile("count", 2, split=split, state=StateKind.MUTABLE)
     (run,) = simulate(scenario({0: 50, 2: 50}, profile=profile), brain(react))
     assert run.scattered[1][2] > 0
-    assert run.merged == {}
+    assert run.merges.rows == {}

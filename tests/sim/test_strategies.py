@@ -134,8 +134,8 @@ def test_scattered_state_is_merged(strategy: str, seed: int, failing: bool) -> N
             if key % count != worker:
                 parts[key % count, worker] = parts.get((key % count, worker), 0) + rows
     if strategy != "flux":  # which hands whole mini-partitions over
-        assert run.merged == parts
-    assert run.merges >= len({owner for owner, _ in run.merged})
+        assert run.merges.rows == parts
+    assert run.merges.count >= len({owner for owner, _ in run.merges.rows})
 
 
 @pytest.mark.parametrize("strategy", ["none", "flux", "reshape-paper", "reshape"])

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
-from reshape.exchange.queues import HostQueues, Item
+from reshape.exchange.queues import HostQueues
+from reshape.exchange.worker_queue import Item
 from reshape.host.moves.moves import HostMoves
 from reshape.host.outbound import Outbound
 from reshape.host.reporter import Preview, Report

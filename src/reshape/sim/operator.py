@@ -10,7 +10,7 @@ from reshape.sim.agenda import Agenda
 from reshape.sim.brain_link import BrainLink
 from reshape.sim.keyed_state import KeyedState
 from reshape.sim.moves import Luck, SimulatedMoves
-from reshape.sim.recorder import LOADS_KEPT_FOR, OperatorRun, Record
+from reshape.sim.recorder import LOADS_KEPT_FOR, Merges, OperatorRun, Record
 from reshape.sim.reports import Reports
 from reshape.sim.router import SimulatedRouter
 from reshape.sim.scattered import ScatteredParts
@@ -149,7 +149,5 @@ class SimulatedOperator:
             state_transfers=self._moves.state_transfers,
             state_bytes=self._moves.state_bytes,
             backlog_rows=self._moves.backlog_rows,
-            merges=self._scattered.merges,
-            merged=dict(self._scattered.merged),
-            merge_s=merge_s,
+            merges=Merges(self._scattered.merges, dict(self._scattered.merged), merge_s),
         )

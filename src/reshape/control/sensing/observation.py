@@ -55,7 +55,6 @@ class Observation:
         self.queued: Sequence[int] = [0] * count
         self.speed = 0.0  # rows/s of the fastest worker that had work all the time
         self.input_rate = 0.0  # rows/s that the operator takes in
-        self.remaining: int | None = None
         self.routed_total = 0
         self.input_ended = False  # set by the brain, which is told
 
@@ -75,7 +74,6 @@ class Observation:
         self.time = event.time
         self.workloads = workloads
         self.queued = event.workload
-        self.remaining = event.remaining
         routed = sum(event.routed)
         if before is not None and event.time > before.time:
             self.period = event.time - before.time
@@ -160,6 +158,11 @@ class Observation:
     @property
     def routed(self) -> Sequence[int]:
         return self._event.routed if self._event is not None else [0] * self.workers
+
+    @property
+    def remaining(self) -> int | None:
+        """Rows that sources have still to send, as far as they know."""
+        return self._event.remaining if self._event is not None else None
 
     @property
     def input_left_s(self) -> float:

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from reshape.errors import FlowFailed
 from reshape.exchange.errors import PeerLost
-from reshape.exchange.queues import HostQueues, Item
+from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Purpose, StreamName
+from reshape.exchange.worker_queue import Item
 from reshape.host.moves.intake import Arrival, CellOf, Extent, Intake, Label, Then, Torn, TransferId
 from reshape.host.moves.peers import Parcel, Part, Peers
 from reshape.host.worker import Cell, Copied

@@ -85,7 +85,7 @@ def _measure(
     extra = {
         "skewed_workers": len(skewed),
         "percentiles": {f"p{p}": round(metrics.percentile(values, p), 3) for p in PERCENTILES},
-        "merge_s": round(run.merge_s, 3),
+        "merge_s": round(run.merges.final_s, 3),
     }
     busiest = sorted(pairs, key=lambda pair: -run.routed[pair.skewed])[:5]
     return summary | extra, series_of(run, busiest, [ratio])
