@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reshape.control.profile import MOST_WORKERS
 from reshape.control.routing import RoutingTable, Shares
 from reshape.exchange.errors import ExchangeError
-from reshape.exchange.wire import MOST_WORKERS, Envelope, Kind, Slice
+from reshape.exchange.wire import Envelope, Kind, Slice
 from reshape.kernels.hashing import hash_rows, mini_partitions, owners
 
 Workers = npt.NDArray[np.uint16]
