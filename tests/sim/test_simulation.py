@@ -30,6 +30,7 @@ from reshape.control.events import (
 )
 from reshape.control.profile import OperatorProfile
 from reshape.control.routing import RoutingTable, Shares
+from reshape.control.strategies import build
 from reshape.sim.operator import SimulationStalled
 from reshape.sim.scenario import Bursts, Failures, InputPhase, Network, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
@@ -289,3 +290,13 @@ def test_nonsense_is_named(make: Callable[[], object], name: str) -> None:
     with pytest.raises(ParameterError) as caught:
         make()
     assert caught.value.parameter == name
+
+
+def test_what_was_decided_is_logged_by_the_body(scenario: Make, caplog: pytest.LogCaptureFixture) -> None:
+    profile = OperatorProfile("join", 4)
+    with caplog.at_level("INFO", logger="reshape"):
+        (run,) = simulate(scenario({0: 2_000, 1: 100, 2: 100, 3: 100}, profile=profile), build("reshape", profile))
+    assert run.decisions
+    assert [record.getMessage() for record in caplog.records[:-1]] == [f"join: {line}" for line in run.decisions]
+    assert caplog.records[-1].getMessage().startswith("join: 2300 rows in ")
+    assert {record.name for record in caplog.records} == {"reshape.sim.simulation"}

@@ -69,8 +69,8 @@ def load_reduction(unmitigated: Sequence[int], mitigated: Sequence[int], group: 
 
 def mean(values: Iterable[float | None]) -> float | None:
     """The mean of what is defined."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else None
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

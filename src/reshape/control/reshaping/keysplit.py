@@ -64,8 +64,8 @@ class SplitByKeys:
         own, other = seen.predict(m.skewed), seen.predict(helper)
         error = max(own.standard_error, other.standard_error)
         gap_left = self._own(m) - self._others(m)
-        found = threshold.look(gap, Forecast(error, own.mean - other.mean, gap_left, own.windows))
-        if not found.start:
+        test = threshold.look(gap, Forecast(error, own.mean - other.mean, gap_left, own.windows))
+        if not test.start:
             return None
         before = m.part
         ended = self._give(m)
@@ -77,7 +77,7 @@ class SplitByKeys:
             m.skewed,
             m.helpers,
             f"next iteration: worker {m.skewed} has {rows(gap)} rows more than worker {helper} again; tau was "
-            f"{rows(threshold.tau)} ({found.change.value})",
+            f"{rows(threshold.tau)} ({test.change.value})",
         )
         return None
 

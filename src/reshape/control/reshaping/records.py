@@ -166,12 +166,12 @@ class SplitByRecords:
         ahead_s = self._out.time - seen.time + self.control_lag_s
         rule = self._out.routing.current.owners.get(m.skewed)
         arriving = seen.input_rate * seen.fraction(m.skewed)
-        found = {}
+        queued = {}
         for worker in m.group:
             rate = 0.0 if worker == m.skewed else seen.input_rate * seen.fraction(worker)
             rate += arriving * (float(rule.share_of(worker)) if rule is not None else worker == m.skewed)
-            found[worker] = max(0, seen.queued[worker] + int(ahead_s * (rate - seen.speed)))
-        return found
+            queued[worker] = max(0, seen.queued[worker] + int(ahead_s * (rate - seen.speed)))
+        return queued
 
     def _hand_backlog(self, m: Mitigation) -> str | None:
         if not self._any_row_may_move(m):
@@ -222,8 +222,8 @@ class SplitByRecords:
             return None
         if seen.workloads[m.skewed] < seen.eta:
             return None
-        found = threshold.look(gap, self._forecast(m))
-        if not found.start:
+        test = threshold.look(gap, self._forecast(m))
+        if not test.start:
             # tau grows while predictions are poor; what is queued can be evened out whatever is predicted.
             if self._settings.backlog and gap >= seen.first_tau and not m.queue_was_dry and self._any_row_may_move(m):
                 self._move(m, self._gifts(m, seen.queued))
@@ -233,7 +233,7 @@ class SplitByRecords:
             m.skewed,
             m.helpers,
             f"next iteration: worker {m.skewed} has {rows(gap)} rows more than {names(m.helpers)} again; "
-            f"tau was {rows(threshold.tau)} ({found.change.value})",
+            f"tau was {rows(threshold.tau)} ({test.change.value})",
         )
         if m.queue_was_dry and self._settings.first_phase is not FirstPhase.OFF:
             m.queue_was_dry = False

@@ -47,8 +47,8 @@ class TweetParams:
         for name in ("tau", "eta", "rows_per_entry", "input_s", "unmitigated_s"):
             require(getattr(self, name) > 0, name, getattr(self, name), "a number above 0")
         named = self.displayed.split(":")
-        known = all(short in SHORT for short in named) and len(named) == 2
-        require(known, "displayed", self.displayed, f"two of {', '.join(SHORT)}, like CA:TX")
+        two_states = all(short in SHORT for short in named) and len(named) == 2
+        require(two_states, "displayed", self.displayed, f"two of {', '.join(SHORT)}, like CA:TX")
 
 
 class TweetJoin:
