@@ -32,9 +32,12 @@ from reshape.query import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+    from reshape.conf import FlowOptions, OperatorOptions
 
 __all__ = ["Flow", "FlowError", "GroupedFlow"]
 
@@ -47,7 +50,7 @@ class Flow:
         self._options = options
 
     @classmethod
-    def read(cls, df: DataFrame, **options: Any) -> Flow:
+    def read(cls, df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
         """A flow that begins with a DataFrame. Options are those of :class:`reshape.conf.FlowSettings`."""
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -60,7 +63,7 @@ class Flow:
             raise FlowError("read: this DataFrame is a stream, which does not end; flows read DataFrames that do")
         return cls(Tree.reading(df), checked_options(options))
 
-    def options(self, **options: Any) -> Flow:
+    def options(self, **options: Unpack[FlowOptions]) -> Flow:
         """The same flow with other settings (see :class:`reshape.conf.FlowSettings`); None takes an option back."""
         checked = checked_options(options)
         kept = {name: value for name, value in self._options.items() if name not in options}
@@ -156,7 +159,7 @@ class Flow:
             )
         )
 
-    def tuned(self, **options: Any) -> Flow:
+    def tuned(self, **options: Unpack[OperatorOptions]) -> Flow:
         """The same flow, with settings of load transfer that hold for its last operator only: strategy, tau, ..."""
         node = self._tree.node
         if not isinstance(node, OperatorNode):
@@ -207,8 +210,8 @@ class Flow:
             hosts = hosts if settings.workers is None else min(hosts, settings.workers)
 
         def tuned(options: dict[str, Any]) -> tuple[Balancing, float]:
-            mine = replace(settings, **options)
-            return mine.mitigation(), mine.cost_s_per_row
+            of_operator = settings.with_options(options)
+            return of_operator.balancing(), of_operator.cost_s_per_row
 
         planner = Planner(tuned, combine=settings.combine)
         plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from reshape.driver.execution import FirstPartial
 from reshape.driver.launch import LaunchedFlow
+from reshape.errors import FlowCancelled
 from reshape.observe.representativeness import Shown
-from reshape.protocol.errors import FlowCancelled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+import reshape
 from reshape.driver.execution import Execution
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.service import DriverService
@@ -88,7 +89,9 @@ class FedFlow(LaunchedFlow):
             *(sys.executable, __file__, self.name, self.location, self.access.secret, str(cost_s_per_row)),
             json.dumps(settings),
         ]
-        environment = {"SPARK_LOCAL_DIRS": str(directory), "PATH": "/usr/bin:/bin"}
+        # The host runs the package under test, wherever another one may be installed.
+        package = str(Path(reshape.__file__).parents[1])
+        environment = {"SPARK_LOCAL_DIRS": str(directory), "PATH": "/usr/bin:/bin", "PYTHONPATH": package}
         host = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         try:
             assert self.started.wait(LIMIT_S)

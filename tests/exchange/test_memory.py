@@ -105,7 +105,7 @@ def test_ten_times_the_budget_with_back_pressure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
-        ({"spill_limit_bytes": BUDGET}, r"the limit is 16,777,216; raise spark\.reshape\.spill\.limit"),
+        ({"spill_limit_bytes": BUDGET}, r"the limit is 16,777,216; raise spark\.reshape\.spillLimit"),
         ({"file_limit": BUDGET // 2}, r"File too large.*set spark\.local\.dir to a larger disk"),
     ],
     ids=["limit", "disk"],

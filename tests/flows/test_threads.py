@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from reshape.driver.execution import Execution
+from reshape.errors import FlowFailed
 from reshape.kernels.ordering import Ordering, SortKey
 from reshape.operators.relay import RelaySpec
 from reshape.operators.sort import SortSpec
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
-from reshape.protocol.errors import FlowFailed
 
 from .threads import Cut, cut_up, run_flow
 

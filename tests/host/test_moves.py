@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from reshape.errors import FlowFailed
 from reshape.exchange.flight import Access
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Purpose, StreamName
@@ -23,7 +24,6 @@ from reshape.operators.group_by import GroupBy, GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.plan.nodes import Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
-from reshape.protocol.errors import FlowFailed
 
 WORKERS = 3
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])

@@ -13,13 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
-from reshape.conf import SettingError
 from reshape.driver.session import check
-from reshape.errors import FlowError
+from reshape.errors import FlowError, SettingError, TooFewSlots, UnsuitableSession
 from reshape.flow import Flow
 from reshape.operators.errors import UnsupportedAggregate, UnsupportedKeyType
 from reshape.plan.resolve import NotSupported
-from reshape.protocol.errors import TooFewSlots, UnsuitableSession
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""What a flow says about keeping one operator balanced."""
+"""How the inputs of one operator are kept balanced: what travels from a flow's settings to its brains."""
 
 from __future__ import annotations
 

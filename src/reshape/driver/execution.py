@@ -13,13 +13,13 @@ import pyarrow as pa
 from reshape.driver.board import Board
 from reshape.driver.control_plane import BuildBrain, ControlPlane
 from reshape.driver.task_errors import in_short
+from reshape.errors import FlowFailed
 from reshape.host.loop import PREVIEW_ROWS
 from reshape.host.worker import CellCounts
 from reshape.observe.event_log import EventLog
 from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
-from reshape.protocol.errors import FlowFailed
 from reshape.protocol.link import from_text, to_text
 from reshape.sender.ranges import agree
 

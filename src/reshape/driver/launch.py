@@ -20,13 +20,13 @@ from reshape.driver.lifetime import runnable
 from reshape.driver.service import DriverService
 from reshape.driver.session import check, driver_address, is_local
 from reshape.driver.task_errors import in_short, is_loss
+from reshape.errors import FlowFailed
 from reshape.exchange.flight import Access, Tls
 from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
 from reshape.observe.event_log import EventLog
 from reshape.observe.representativeness import Shown
 from reshape.plan.physical import Edge, PhysicalPlan
-from reshape.protocol.errors import FlowFailed
 from reshape.protocol.link import POLL_S
 from reshape.sender.edges import FlowAddress
 from reshape.sender.source import SourceTask

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow.flight import FlightClient
 
+from reshape.errors import FlowFailed
 from reshape.exchange.flight import Listener, Outlet, connect
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.spill import SpillSpace, sweep
@@ -27,7 +28,6 @@ from reshape.host.reporter import Reporter
 from reshape.host.results import Results
 from reshape.host.signals import ended_by_signals
 from reshape.plan.physical import PhysicalPlan
-from reshape.protocol.errors import FlowFailed
 from reshape.protocol.link import LOST_AFTER_S, POLL_S, ControlLink, Order, to_text
 from reshape.sender.edges import AnyRouter, FlowAddress, make_router
 

@@ -15,14 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from reshape.exchange.queues import HostQueues, Item
+from reshape.errors import FlowFailed
+from reshape.exchange.queues import HostQueues
+from reshape.exchange.worker_queue import Item
 from reshape.host.moves.moves import HostMoves
 from reshape.host.outbound import Outbound
 from reshape.host.reporter import Preview, Report
 from reshape.host.results import Results
 from reshape.host.worker import Cell, CellCounts
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
-from reshape.protocol.errors import Aborted, FlowFailed
+from reshape.protocol.errors import Aborted
 from reshape.protocol.link import Order, from_text
 from reshape.protocol.tables import unpack_table
 from reshape.sender.edges import AnyRouter

@@ -18,9 +18,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from reshape.errors import FlowFailed
 from reshape.exchange.errors import PeerLost
 from reshape.exchange.flight import Access, NoteLine, call, connect
-from reshape.protocol.errors import Aborted, DriverLost, FlowFailed, TaskLost
+from reshape.protocol.errors import Aborted, DriverLost, TaskLost
 
 # One poll lasts this long at the driver when there is nothing to say.
 POLL_S = 2.0

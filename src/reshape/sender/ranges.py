@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from reshape.control.routing import RoutingTable
+from reshape.errors import FlowFailed
 from reshape.exchange.router import Hashes, Partitioner, Router, Workers
 from reshape.kernels.hashing import hash_rows
 from reshape.kernels.ordering import Ordering
-from reshape.protocol.errors import FlowFailed
 
 if TYPE_CHECKING:
     from reshape.operators.range_bounds import RangeBounds

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.flight import FlightClient
 
+from reshape.errors import FlowFailed
 from reshape.exchange.errors import ExchangeError
 from reshape.exchange.flight import Outlet, connect
 from reshape.exchange.wire import Envelope, StreamName
 from reshape.plan.physical import Edge
-from reshape.protocol.errors import DriverLost, FlowFailed, TaskLost
+from reshape.protocol.errors import DriverLost, TaskLost
 from reshape.protocol.link import ControlLink, Order, from_text, to_text
 from reshape.protocol.tables import unpack_table
 from reshape.sender.edges import AnyRouter, FlowAddress, make_router

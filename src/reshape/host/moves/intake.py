@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from reshape.errors import FlowFailed
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Purpose, StreamName
 from reshape.host.moves.peers import NOT_TAKEN, Part
 from reshape.host.worker import Cell, Copied
-from reshape.protocol.errors import FlowFailed
 
 # A receiving thread waits so long for the working thread to take state in. It is busy for milliseconds at a time, but a
 # user's function may be slow. The sender asks afterwards: what is late may still be taken.

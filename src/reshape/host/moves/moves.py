@@ -15,16 +15,17 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+from reshape.errors import FlowFailed
 from reshape.exchange.errors import PeerLost
-from reshape.exchange.queues import HostQueues, Item
+from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Purpose, StreamName
+from reshape.exchange.worker_queue import Item
 from reshape.host.moves.intake import Arrival, CellOf, Extent, Intake, Label, Then, Torn, TransferId
 from reshape.host.moves.peers import Parcel, Part, Peers
 from reshape.host.worker import Cell, Copied
 from reshape.kernels.hashing import Mask, hash_rows, owners
 from reshape.operators.base import AllBut, Either, KeySet
 from reshape.plan.physical import PhysicalPlan
-from reshape.protocol.errors import FlowFailed
 from reshape.protocol.link import Order
 from reshape.protocol.tables import key_set
 
