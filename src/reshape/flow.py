@@ -179,7 +179,7 @@ class Flow:
         if self._tree.df is not None:
             return self._tree.df
         settings = self._settings()
-        return self._launched(settings).launch(_host_settings(settings, previews=False), exchange=exchange)
+        return self._launched(settings, previews=False, exchange=exchange).df
 
     def start(self) -> Query:
         """Run in the background. The handle tells progress and partial results, and has the result at the end."""
@@ -188,9 +188,8 @@ class Flow:
         from pyspark import StorageLevel
 
         settings = self._settings()
-        launched = self._launched(settings)
-        result = launched.launch(_host_settings(settings, previews=True), exchange=True)
-        return Query(launched, result.persist(StorageLevel.MEMORY_AND_DISK))
+        launched = self._launched(settings, previews=True, exchange=True)
+        return Query(launched.attempts, launched.df.persist(StorageLevel.MEMORY_AND_DISK))
 
     def explain(self) -> None:
         """Print the operators of the flow, what feeds them, and where they run. Runs nothing."""
@@ -217,10 +216,18 @@ class Flow:
         plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
         return replace(plan, report_s=settings.report_s)
 
-    def _launched(self, settings: FlowSettings) -> LaunchedFlow:
+    def _launched(self, settings: FlowSettings, *, previews: bool, exchange: bool) -> LaunchedFlow:
         plan = self._plan(settings)
         check_strategies(plan)
-        return LaunchedFlow(self._tree.spark, plan, self._sources, settings.tls(), settings.event_log)
+        return LaunchedFlow(
+            self._tree.spark,
+            plan,
+            self._sources,
+            HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews),
+            exchange=exchange,
+            tls=settings.tls(),
+            log_directory=settings.event_log,
+        )
 
     @cached_property
     def _pruned(self) -> Tree:
@@ -237,7 +244,3 @@ class Flow:
     def _meet(self, other: Flow | DataFrame, how: Any) -> Flow:
         right = other if isinstance(other, Flow) else Flow.read(other)
         return Flow(how(self._tree, right._tree), {**right._options, **self._options})
-
-
-def _host_settings(settings: FlowSettings, *, previews: bool) -> HostSettings:
-    return HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews)

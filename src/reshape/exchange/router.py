@@ -18,6 +18,7 @@ import pyarrow as pa
 from reshape.control.profile import MOST_WORKERS
 from reshape.control.routing import RoutingTable, Shares
 from reshape.exchange.errors import ExchangeError
+from reshape.exchange.tally import RouterCounts
 from reshape.exchange.wire import Envelope, Kind, Slice
 from reshape.kernels.hashing import hash_rows, mini_partitions, owners
 
@@ -132,12 +133,10 @@ class Router:
             self.sent[part.worker] += part.rows
         self._pack(_take(batch, order), slices)
 
-    def report(self) -> dict[str, Any]:
-        """Cumulative counts; what a tally has is since the report before."""
-        facts: dict[str, Any] = {"routed": self.routed.tolist(), "sent": self.sent.tolist()}
-        if self.tally is not None:
-            facts["keys"], facts["buckets"] = self.tally.take()
-        return facts
+    def counts(self) -> RouterCounts:
+        """Cumulative counts; what a tally has is since this was last asked."""
+        keys, buckets = ({}, {}) if self.tally is None else self.tally.take()
+        return RouterCounts(tuple(self.routed.tolist()), tuple(self.sent.tolist()), keys, buckets)
 
     def flush(self) -> None:
         """Send everything that waits to be sent."""

@@ -26,3 +26,21 @@ class DriverLost(ReshapeError):
         return (
             f"no answer from the driver at {self.location} for {self.seconds:.0f} s ({self.cause}); the task gives up"
         )
+
+
+class MessageRefused(ReshapeError):
+    """A message between driver and tasks that is none of ours: of an unknown kind, or with a field that cannot be."""
+
+    def __init__(self, where: str, wanted: str, got: str) -> None:
+        super().__init__(where, wanted, got)
+        self.where = where
+        self.wanted = wanted
+        self.got = got
+
+    def inside(self, record: str) -> MessageRefused:
+        """The same, told from one record further out."""
+        where = record if self.where == "a field" else f"{record} > {self.where}"
+        return MessageRefused(where, self.wanted, self.got)
+
+    def __str__(self) -> str:
+        return f"a message was refused: {self.where} must be {self.wanted}, got {self.got}"

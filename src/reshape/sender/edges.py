@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
 import pyarrow as pa
 
-from reshape.exchange.flight import Access
 from reshape.exchange.router import HashPartitioner, OnePartition, Partitioner, Router
 from reshape.exchange.tally import KeyTally
 from reshape.exchange.wire import Envelope
@@ -22,13 +20,9 @@ if TYPE_CHECKING:
 AnyRouter = Union[Router, RangeRouter, "CombiningRouter"]
 
 
-@dataclass(frozen=True, slots=True)
-class FlowAddress:
-    """Where the driver listens for this flow."""
-
-    name: str
-    location: str
-    access: Access
+def router_name(sender: int, host: int) -> str:
+    """What the router of an operator on a host is called."""
+    return f"op{sender}-host{host}"
 
 
 def make_router(
