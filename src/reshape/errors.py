@@ -5,6 +5,10 @@ class ReshapeError(Exception):
     """Base of all errors that reshape raises on purpose."""
 
 
+class SettingError(ReshapeError):
+    """A setting that does not exist or cannot have this value; says what can."""
+
+
 class FlowError(ReshapeError):
     """A flow that cannot be built as asked; says what to change."""
 

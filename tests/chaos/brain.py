@@ -29,7 +29,7 @@ from reshape.control.outbox import Outbox
 from reshape.control.profile import OperatorProfile, Partitioning, StateKind
 from reshape.control.routing import RoutingTable, Shares
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Decision, Kind
+from reshape.control.story import Decision, DecisionKind
 from reshape.control.strategies import STRATEGIES, Strategy
 from reshape.kernels.hashing import mini_partitions
 
@@ -199,7 +199,7 @@ class ChaosBrain:
 
     def _note(self, what: str, worker: int, helpers: tuple[int, ...]) -> None:
         self._doings.started[what] += 1
-        self._out.tell(Kind.STARTED, worker, helpers, what)
+        self._out.record(DecisionKind.STARTED, worker, helpers, what)
 
     def _share(self) -> None:
         """Split an owner's records among it and helpers."""

@@ -15,15 +15,16 @@ from reshape.control.balancing import Balancing
 from reshape.control.profile import OperatorProfile, Split
 from reshape.control.reshaping.controller import Controller
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 from reshape.control.strategies import STRATEGIES, Strategy
 from reshape.driver.execution import Execution
 from reshape.kernels.ordering import Ordering, SortKey
+from reshape.operators.aggregates.counts import CountAll
+from reshape.operators.aggregates.lists import Median
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.sort import SortSpec
-from reshape.plan import aggregates as agg
-from reshape.plan.nodes import GroupNode, JoinNode, MapNode, Node, SortNode, SourceNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
 
 from ..flows.threads import Cut
@@ -59,15 +60,15 @@ def join() -> Node:
     """A full join: which of the kept rows found a match is state too."""
     columns = (OutputColumn("k", left=0), OutputColumn("v", left=1), OutputColumn("w", right=1))
     spec = JoinSpec(SCHEMA, KEPT.schema, (0,), (0,), "full", columns)
-    return JoinNode(SourceNode(0, SCHEMA), SourceNode(1, KEPT.schema), spec)
+    return OperatorNode((SourceNode(0, SCHEMA), SourceNode(1, KEPT.schema)), spec)
 
 
 def group() -> Node:
-    return GroupNode(SourceNode(0, SCHEMA), GroupBySpec(SCHEMA, (0,), (agg.Median("m", 1), agg.CountAll("n"))))
+    return OperatorNode((SourceNode(0, SCHEMA),), GroupBySpec(SCHEMA, (0,), (Median("m", 1), CountAll("n"))))
 
 
 def sort() -> Node:
-    return SortNode(SourceNode(0, SCHEMA), SortSpec(SCHEMA, Ordering((SortKey(0), SortKey(1)))))
+    return OperatorNode((SourceNode(0, SCHEMA),), SortSpec(SCHEMA, Ordering((SortKey(0), SortKey(1)))))
 
 
 FLOWS = {"join": join, "group": group, "sort": sort}
@@ -147,7 +148,7 @@ def run_controller(node: Node, strategy: str, sent: pa.Table, seed: int, **optio
     return got, seen[0]
 
 
-def kinds_told(execution: Execution) -> Counter[Kind]:
+def kinds_told(execution: Execution) -> Counter[DecisionKind]:
     return Counter(decision.kind for port in execution.control.ports.values() for decision in port.brain.decisions)
 
 
@@ -165,10 +166,10 @@ def test_the_controller_with_a_step_that_fails(by_keys: None, step: str, flow: s
         got, execution = run_controller(node, strategy, sent, 11)
     check(flow, got, sent)
     told = kinds_told(execution)
-    assert told[Kind.STARTED], "nothing was moved, so nothing could fail"
+    assert told[DecisionKind.STARTED], "nothing was moved, so nothing could fail"
     # What was taken before its connection broke has not failed: the sender asks.
     if step != "after sending" and any(faults.hits[what] for what in ("replica", "hand over", "backlog")):
-        assert told[Kind.FAILED]
+        assert told[DecisionKind.FAILED]
         assert any("failed (" in line for line in execution.control.story())
 
 
@@ -179,4 +180,4 @@ def test_state_whose_answer_is_late_returns(by_keys: None, flow: str) -> None:
     with faults_in("late answers", 5, 1.0):
         got, execution = run_controller(FLOWS[flow](), "reshape by keys", sent, 12)
     check(flow, got, sent)
-    assert kinds_told(execution)[Kind.STARTED]
+    assert kinds_told(execution)[DecisionKind.STARTED]

@@ -10,7 +10,7 @@ import pytest
 
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
-from reshape.plan.nodes import JoinNode, MapNode, Node, RelayNode, SourceNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
 
 from ..flows.threads import Partitions
@@ -86,7 +86,7 @@ def keys_did_move() -> Iterator[None]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_ordered_function_behind_a_repartition(seed: int) -> None:
     recorder, sent = Recorder(), sent_rows(seed)
-    relay = RelayNode(SourceNode(0, SENT), RelaySpec(SENT, (0,)))
+    relay = OperatorNode((SourceNode(0, SENT),), RelaySpec(SENT, (0,)))
     run(MapNode(relay, recorder, SENT, ordered=True), [sent], seed)
     check_order(recorder.rows, sent)
 
@@ -97,6 +97,6 @@ def test_an_ordered_function_behind_a_join(seed: int) -> None:
     kept = pa.table({"k": pa.array(range(KEYS), pa.int64()), "w": pa.array(range(KEYS), pa.int64())})
     columns = (*(OutputColumn(name, left=place) for place, name in enumerate(SENT.names)), OutputColumn("w", right=1))
     spec = JoinSpec(SENT, kept.schema, (0,), (0,), "inner", columns)
-    join = JoinNode(SourceNode(0, SENT), SourceNode(1, kept.schema), spec)
+    join = OperatorNode((SourceNode(0, SENT), SourceNode(1, kept.schema)), spec)
     run(MapNode(join, recorder, spec.output_schema, ordered=True), [sent, [kept.to_batches(max_chunksize=4)]], seed)
     check_order(recorder.rows, sent)

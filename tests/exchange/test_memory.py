@@ -6,7 +6,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from pyarrow import flight
 from reshape.exchange.flight import Access, connect
 from reshape.exchange.wire import StreamName
 
-from .host_process import SCHEMA, FedFlow, relay
+from .host_process import SCHEMA, FedFlow, Partition, relay
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ class Input:
         self.rows = 0
         self._lock = threading.Lock()
 
-    def partitions(self, batches: int = BATCHES) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
+    def partitions(self, batches: int = BATCHES) -> list[Partition]:
         return [lambda seed=seed: self._read(seed, batches) for seed in range(PARTITIONS)]  # type: ignore[misc]
 
     def _read(self, seed: int, batches: int) -> Iterator[pa.RecordBatch]:
@@ -88,7 +88,7 @@ def test_ten_times_the_budget_with_back_pressure(tmp_path: Path) -> None:
         nonlocal most
         while flow.execution is not None and not flow.execution.over:
             read = source.rows  # before what was processed: the difference may only be too small
-            processed = sum(sum(cell["processed"]) for cell in flow.execution.progress())
+            processed = sum(sum(worker["processed"]) for worker in flow.progress())
             if processed:
                 most = max(most, (read - processed) * ROW_BYTES)
             time.sleep(0.02)
@@ -105,7 +105,7 @@ def test_ten_times_the_budget_with_back_pressure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
-        ({"spill_limit_bytes": BUDGET}, r"the limit is 16,777,216; raise spark\.reshape\.spill\.limit"),
+        ({"spill_limit_bytes": BUDGET}, r"the limit is 16,777,216; raise spark\.reshape\.spillLimit"),
         ({"file_limit": BUDGET // 2}, r"File too large.*set spark\.local\.dir to a larger disk"),
     ],
     ids=["limit", "disk"],
@@ -133,7 +133,7 @@ def test_a_running_flow_refuses_strangers(tmp_path: Path, secret: str) -> None:
         name = StreamName(flow.name, 1, "source-0-9", 0, 0)
         for location in (flow.location, *flow.locations):
             with connect(location, Access(secret)) as client:
-                for action in ("tell", "orders"):
+                for action in ("report", "orders"):
                     with pytest.raises(flight.FlightUnauthenticatedError, match="secret is missing or wrong"):
                         list(client.do_action(flight.Action(action, b"{}")))
                 with pytest.raises(flight.FlightUnauthenticatedError, match="secret is missing or wrong"):

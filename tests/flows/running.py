@@ -10,10 +10,10 @@ import reshape
 from reshape.flow import Flow
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
+from reshape.testing import Cut, OnExecution, run_flow
 
 from .data import make
 from .steps import Case, build
-from .threads import Cut, OnExecution, run_flow
 
 
 def plan_of(flow: Flow) -> PhysicalPlan:

@@ -22,10 +22,10 @@ from reshape.host.moves.moves import HostMoves
 from reshape.host.moves.peers import NOT_TAKEN, Peers
 from reshape.host.worker import Copied, Worker, Workers
 from reshape.kernels.hashing import hash_rows, mini_partitions, owners
+from reshape.operators.aggregates.counts import CountAll
 from reshape.operators.group_by import GroupBy, GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
-from reshape.plan import aggregates as agg
-from reshape.plan.nodes import GroupNode, JoinNode, Node, SourceNode
+from reshape.plan.nodes import Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
 from reshape.protocol.orders import Forget, GatherScattered, Give, Hold, Replicate, SendBacklog, Withdraw
 from reshape.protocol.reports import (
@@ -132,7 +132,7 @@ class Host:
 
 @pytest.fixture
 def grouping() -> Host:
-    return Host(GroupNode(SourceNode(0, SCHEMA), GroupBySpec(SCHEMA, (0,), (agg.CountAll("n"),))))
+    return Host(OperatorNode((SourceNode(0, SCHEMA),), GroupBySpec(SCHEMA, (0,), (CountAll("n"),))))
 
 
 def counts(host: Host) -> list[dict[int, int]]:
@@ -153,7 +153,7 @@ def joining() -> Host:
     """A join whose kept side has come: worker 0 has one row for each of its keys."""
     columns = (OutputColumn("k", left=0), OutputColumn("v", left=1), OutputColumn("w", right=1))
     spec = JoinSpec(SCHEMA, KEPT, (0,), (0,), "inner", columns)
-    host = Host(JoinNode(SourceNode(0, SCHEMA), SourceNode(1, KEPT), spec))
+    host = Host(OperatorNode((SourceNode(0, SCHEMA), SourceNode(1, KEPT)), spec))
     kept = pa.record_batch([MINE, MINE], schema=KEPT)
     for _ in host.workers[0].own.add(0, kept):
         pass
@@ -477,7 +477,7 @@ def test_a_copy_that_was_given_up_is_not_made(joining: Host) -> None:
 
 def arrival(part: int, purpose: Purpose = Purpose.HAND_OVER) -> Arrival:
     name = StreamName("run", 1, "host7", 0, 0, purpose, 9, 1, part)
-    state = GroupBySpec(SCHEMA, (0,), (agg.CountAll("n"),)).build()
+    state = GroupBySpec(SCHEMA, (0,), (CountAll("n"),)).build()
     for _ in state.add(0, rows([HOT] * 4)):
         pass
     parts = [] if purpose is Purpose.RECALL else [(0, batch) for batch in state.export_state(None, remove=True)]

@@ -13,28 +13,16 @@ from hypothesis import strategies as st
 
 from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
 from reshape.operators import group_by as group_by_module
-from reshape.operators.base import HashedKeys, MiniPartitions, Mutability
+from reshape.operators.aggregates.counts import Count, CountAll, CountDistinct
+from reshape.operators.aggregates.description import Aggregate
+from reshape.operators.aggregates.extremes import First, Max, Min
+from reshape.operators.aggregates.lists import CollectList, Median, Percentile
+from reshape.operators.aggregates.moments import StddevPop, StddevSamp, VarPop, VarSamp
+from reshape.operators.aggregates.sums import Mean, Sum
+from reshape.operators.aggregates.user_defined import UserDefined
+from reshape.operators.base import HashedKeys, MiniPartitions
 from reshape.operators.errors import OutOfRange, StateMismatch, UnsupportedAggregate, UserAggregateFailed
-from reshape.operators.group_by import Combiner, GroupBy, GroupBySpec
-from reshape.plan.aggregates import (
-    Aggregate,
-    CollectList,
-    Count,
-    CountAll,
-    CountDistinct,
-    First,
-    Max,
-    Mean,
-    Median,
-    Min,
-    Percentile,
-    StddevPop,
-    StddevSamp,
-    Sum,
-    UserDefined,
-    VarPop,
-    VarSamp,
-)
+from reshape.operators.group_by import GroupBy, GroupBySpec
 
 from .samples import NAN, VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, table
 
@@ -407,8 +395,8 @@ def test_whole_keys_moved(data: pa.Table, cut: int, modulus: int) -> None:
 def test_rows_combined_at_the_router(data: pa.Table, rows: int, combined: list[bool]) -> None:
     aggregates = tuple(a for a in numeric(2) if not isinstance(a, CollectList | Median | Percentile | CountDistinct))
     spec = GroupBySpec(data.schema, (0,), aggregates)
-    combiner, operator = Combiner(spec), GroupBy(spec)
-    assert combiner.useful
+    combiner, operator = spec.combiner(), GroupBy(spec)
+    assert combiner is not None
     for i, batch in enumerate(batches_of(data, rows)):
         if combined[i % len(combined)]:
             partial = combiner.combine(batch)
@@ -421,7 +409,7 @@ def test_rows_combined_at_the_router(data: pa.Table, rows: int, combined: list[b
 
 def test_holistic_aggregates_are_not_worth_combining() -> None:
     data = table(KINDS, 1, seed=1)
-    assert not Combiner(mixed_spec(data)).useful
+    assert mixed_spec(data).combiner() is None
 
 
 def test_state_stays_when_it_is_copied() -> None:
@@ -456,7 +444,7 @@ def test_preview_shows_running_values() -> None:
     assert shown is not None
     assert shown.to_pylist() == [{"k": "a", "n": 2}]
     assert operator.state_bytes > 0
-    assert operator.mutability(0) is Mutability.MUTABLE
+    assert operator.spec.ports[0].mutable
 
 
 def test_dictionary_encoded_input() -> None:

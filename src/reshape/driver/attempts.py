@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from reshape.driver.admission import check_report
 from reshape.driver.cluster import Cluster
 from reshape.driver.control_plane import BuildBrain
 from reshape.driver.execution import Execution
@@ -59,6 +60,7 @@ class Attempts:
 
     def reported(self, sender: Sender, report: Report) -> Answer | None:
         if isinstance(report, HostReady):
+            check_report(self.plan, report)
             return self._meeting(report.stage).arrive(report, POLL_S)
         execution = self._executions.get(sender.attempt)
         return None if execution is None else execution.reported(sender, report)

@@ -21,7 +21,6 @@ from reshape.observe.representativeness import Representativeness, completeness,
 from reshape.plan.balancing import brain_of
 from reshape.plan.lineage import result_columns
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
-from reshape.protocol.errors import MessageRefused
 from reshape.protocol.reports import Answer, OperatorDone, PortReport, Progress
 from reshape.sender.edges import router_name
 
@@ -86,11 +85,15 @@ class ControlPlane:
     def reported(self, report: PortReport) -> Answer | None:
         """What a task reports about one input; the answer is sent back to it."""
         with self._news:
-            control = self.ports.get((report.operator, report.port))
-            if control is None:
-                raise MessageRefused("a report", f"about one of the inputs {list(self.ports)}", repr(report))
+            port = (report.operator, report.port)
+            control = self.ports[port]
             control.line.clock(self.now)
-            return control.reported(report)
+            try:
+                return control.reported(report)
+            except Exception as error:  # of the brain; the task that reports has no part in it
+                self._actions.append(self._brain_failed(port, error))
+                self._news.notify_all()
+                return None
 
     def host_report(self, report: Progress) -> None:
         with self._news:
@@ -207,9 +210,11 @@ class ControlPlane:
                 control.tick(self.now)
                 self._log_decisions(port)
             except Exception as error:
-                where = f"the brain of {self._label(port)}"
-                return [partial(self._on_error, where, error)]
+                return [self._brain_failed(port, error)]
         return []
+
+    def _brain_failed(self, port: PortId, error: Exception) -> Callable[[], None]:
+        return partial(self._on_error, f"the brain of {self._label(port)}", error)
 
     def _run(self) -> None:
         due = 0.0

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
+from reshape.driver.admission import check_report
 from reshape.driver.board import Board, host_task
 from reshape.driver.bounds import SortBounds
 from reshape.driver.cluster import Cluster
@@ -91,6 +92,7 @@ class Execution:
 
     def reported(self, sender: Sender, report: AttemptReport) -> Answer | None:
         """Book what a task of this attempt reports; what to answer it."""
+        check_report(self._plan, report)
         match report:
             case Progress():
                 self.control.host_report(report)

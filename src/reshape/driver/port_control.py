@@ -245,19 +245,20 @@ class PortControl:
             self._order(command.skewed, order)
 
     def _state_arrived(self, report: StateArrived) -> None:
+        """The brain hears of it before the input may be over, for then it hears nothing any more."""
         self._hand_overs.done(report.transfer)
-        self._advance_hand_overs()
         if report.transfer > 0:
             facts = (report.transfer, report.helper, report.size, report.seconds)
             self.line.tell(lambda event, time: StateTransferred(event, time, *facts))
+        self._advance_hand_overs()
 
     def _state_stayed(self, report: StateStayed) -> None:
         self._hand_overs.failed(report.transfer)
-        self._check_drained()
         if report.transfer > 0:
             self.line.tell(
                 lambda event, time: TransferFailed(event, time, report.transfer, report.helper, report.reason)
             )
+        self._check_drained()
 
     # Keys that move
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from reshape.operators.group_by import GroupBySpec
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.reports import Progress, WorkerCounts
 
@@ -61,13 +60,7 @@ class RunningResult:
         batches: list[pa.RecordBatch] = []
         for operator in {operator for operator, _ in previews}:
             parts = [batch for (shown_by, _), batch in previews.items() if shown_by == operator]
-            logic = self._plan.operators[operator].logic
-            if isinstance(logic, GroupBySpec):
-                groups = logic.build()
-                groups.merge_state(parts)
-                whole = groups.preview(len(parts) * PREVIEW_ROWS)
-                parts = [] if whole is None else [whole]
-            batches += parts
+            batches += self._plan.operators[operator].logic.merged_preview(parts, len(parts) * PREVIEW_ROWS)
         return pa.Table.from_batches(batches) if batches else None
 
     @property

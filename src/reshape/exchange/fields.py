@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from reshape.exchange.wire import MOST_WORKERS
+from reshape.control.profile import MOST_WORKERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Range:
 
 # Operators, ports, hosts and workers are counted from 0.
 Index = Annotated[int, Range(0, MOST_WORKERS)]
-# Rows, bytes, stages and tasks of Spark.
-Count = Annotated[int, Range(0, 2**63 - 1)]
+# Rows, bytes, stages and tasks of Spark. A thousand of them add up within eight bytes.
+Count = Annotated[int, Range(0, 2**53)]
 # A routing version has four bytes in the envelope of rows.
 Version = Annotated[int, Range(0, 2**32 - 1)]
 # The driver's own hand-overs, which bring state back, have negative numbers.

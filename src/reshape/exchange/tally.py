@@ -54,11 +54,11 @@ class KeyTally:
             numbers = mini_partitions(hashes, self._workers, self._per_worker)
             self._buckets += np.bincount(numbers, minlength=len(self._buckets))
         step = max(1, len(hashes) // SAMPLE_ROWS)
-        found, first, rows = np.unique(hashes[::step], return_index=True, return_counts=True)
+        distinct, first, rows = np.unique(hashes[::step], return_index=True, return_counts=True)
         most = np.argsort(-rows, kind="stable")[:MOST_KEYS]
         owners = owner[::step][first[most]]
         keys = dict(self._keys)
-        for key, of, count in zip(found[most].tolist(), owners.tolist(), rows[most].tolist(), strict=True):
+        for key, of, count in zip(distinct[most].tolist(), owners.tolist(), rows[most].tolist(), strict=True):
             keys[key] = (of, keys.get(key, (of, 0))[1] + count * step)
         if len(keys) > MOST_KEYS:
             keys = dict(sorted(keys.items(), key=lambda item: -item[1][1])[:MOST_KEYS])

@@ -15,7 +15,8 @@ from functools import partial
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
-from reshape.exchange.queues import HostQueues, Item
+from reshape.exchange.queues import HostQueues
+from reshape.exchange.worker_queue import Item
 from reshape.host.inbox import Inbox
 from reshape.host.moves.moves import HostMoves
 from reshape.host.outputs import Outputs

@@ -7,7 +7,6 @@ import time
 import pyarrow as pa
 
 from reshape.host.worker import Worker, Workers
-from reshape.operators.group_by import GroupBy
 from reshape.protocol.reports import Preview
 
 # A person sees a chart move four times a second; more rows than these fit no screen.
@@ -44,12 +43,5 @@ class Previews:
 
 
 def _preview(worker: Worker) -> pa.RecordBatch | None:
-    logic = worker.logics.get(worker.number)
-    batch: pa.RecordBatch | None = None
-    if isinstance(logic, GroupBy) or len(worker.logics) > 1:
-        groups = [part for part in worker.logics.values() if isinstance(part, GroupBy)]
-        kept = [part for group in groups if (part := group.partial_groups(PREVIEW_ROWS)) is not None]
-        batch = pa.concat_batches(kept) if kept else None
-    if batch is None and logic is not None and not isinstance(logic, GroupBy):
-        batch = logic.preview(PREVIEW_ROWS)
-    return batch
+    shown = [part for logic in worker.logics.values() if (part := logic.preview_part(PREVIEW_ROWS)) is not None]
+    return pa.concat_batches(shown) if shown else None

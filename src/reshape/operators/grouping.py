@@ -14,8 +14,8 @@ import pyarrow.types as pat
 
 from reshape.kernels.columns import as_array, concatenated, record_batch
 from reshape.kernels.keys import KeyColumns, check_keys, normalised
-from reshape.operators.aggregates import OPERATOR, Groups, columns_of, logic_of
-from reshape.plan.aggregates import Aggregate
+from reshape.operators.aggregates.base import OPERATOR, Groups
+from reshape.operators.aggregates.description import Aggregate
 
 
 class Grouping:
@@ -26,8 +26,10 @@ class Grouping:
         self._input_schema = input_schema
         self._keys = tuple(keys)
         schema = pa.schema([field.with_type(_decoded(field.type)) for field in input_schema])
-        self._columns = [columns_of(aggregate) for aggregate in aggregates]
-        self._logics = [logic_of(aggregate, schema) for aggregate in aggregates]
+        self._columns = [aggregate.reads for aggregate in aggregates]
+        self._logics = [
+            aggregate.logic([schema.field(column) for column in aggregate.reads]) for aggregate in aggregates
+        ]
         key_fields = [schema.field(key) for key in keys]
         self.key_count = len(key_fields)
         # Names that no user has, so that partial rows are told from rows by their schema.

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import reprlib
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -28,8 +30,16 @@ from reshape.protocol.tables import pack_table, unpack_table
 Encode = Callable[[Any], Any]
 Decode = Callable[[Any], Any]
 
-# An error names what was refused; a whole message would drown it.
+# An error names what was refused; a whole message would drown it, and one that is nested deeply cannot be shown whole.
 _SHOWN_CHARS = 120
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 3, _SHOWN_CHARS, _SHOWN_CHARS, _SHOWN_CHARS
+# Samples, bounds and previews have some thousand rows at most. Columns without buffers could claim any number.
+_MOST_ROWS = 2**24
+
+
+# No key has more digits than a hash.
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}")
 
 
 class _Coder(NamedTuple):
@@ -91,13 +101,21 @@ def _to_bytes(value: Any) -> bytes:
 
 def _from_bytes(body: bytes) -> Any:
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
+        return json.loads(body, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:  # ValueError: bytes that are no text, and numbers beyond all limits
         raise MessageRefused("a message", "JSON", f"{type(error).__name__}: {error}"[:_SHOWN_CHARS]) from None
 
 
-def _refused(wanted: str, value: Any) -> MessageRefused:
-    return MessageRefused("a field", wanted, repr(value)[:_SHOWN_CHARS])
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON allows a name twice and does not say which counts."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name is there twice")
+    return made
+
+
+def _refused(wanted: str, value: Any, where: str = "a field") -> MessageRefused:
+    return MessageRefused(where, wanted, _SHORT.repr(value)[:_SHOWN_CHARS])
 
 
 @cache
@@ -111,7 +129,7 @@ def _coder(kind: Any) -> _Coder:
     if kind is bool:
         return _Coder(bool, lambda value: _exactly(bool, value))
     if kind is str:
-        return _Coder(str, lambda value: _exactly(str, value))
+        return _Coder(_sendable, _text)
     if kind is pa.RecordBatch:
         return _Coder(_batch_text, _batch)
     if kind is RoutingTable:
@@ -137,6 +155,20 @@ def _exactly(kind: type, value: Any) -> Any:
     return value
 
 
+def _sendable(text: str) -> str:
+    """Paths in an error may hold what no encoding has; that must not keep the error from being told."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _text(value: Any) -> str:
+    text: str = _exactly(str, value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _refused("a text that can be encoded", value) from None
+    return text
+
+
 def _ranged(kind: type, limits: Range) -> _Coder:
     allowed = (int,) if kind is int else (int, float)
     wanted = f"a number from {limits.least:g} to {limits.most:g}"
@@ -160,10 +192,9 @@ def _mapping(key: _Coder, item: _Coder) -> _Coder:
     """Keys of JSON's objects are texts; ours are numbers."""
 
     def decode_key(text: str) -> Any:
-        try:
-            return key.decode(int(text))
-        except ValueError:
-            raise _refused("a whole number as a key", text) from None
+        if not _WHOLE_NUMBER.fullmatch(text):  # int() takes "01" and " 1" too, which would be the key of "1" once more
+            raise _refused("a whole number as a key", text)
+        return key.decode(int(text))
 
     def decode(value: Any) -> Any:
         return {decode_key(name): item.decode(part) for name, part in _exactly(dict, value).items()}
@@ -205,14 +236,14 @@ def _record(kind: type[Any]) -> _Coder:
     hints = get_type_hints(kind, include_extras=True)
     names = [field.name for field in fields(kind)]
     coders = [_coder(hints[name]) for name in names]
-    wanted = f"the {len(names)} fields of {kind.__name__} ({', '.join(names)})"
+    wanted = f"a list of {len(names)} fields ({', '.join(names)})"
 
     def encode(value: Any) -> Any:
         return [coder.encode(getattr(value, name)) for name, coder in zip(names, coders, strict=True)]
 
     def decode(value: Any) -> Any:
         if type(value) is not list or len(value) != len(names):
-            raise _refused(wanted, value)
+            raise _refused(wanted, value, kind.__name__)
         made = []
         for name, coder, part in zip(names, coders, value, strict=True):
             try:
@@ -228,7 +259,7 @@ def _table(value: Any) -> RoutingTable:
     try:
         return unpack_table(value)
     except (ReshapeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise _refused(f"a routing table ({type(error).__name__}: {error})", value) from None
+        raise _refused(f"a routing table ({_cause(error)})", value) from None
 
 
 def _batch_text(batch: pa.RecordBatch) -> str:
@@ -243,10 +274,16 @@ def _batch(value: Any) -> pa.RecordBatch:
     try:
         with pa.ipc.open_stream(base64.b64decode(text, validate=True)) as reader:
             batch = reader.read_next_batch()
+        if batch.num_rows > _MOST_ROWS:
+            raise ValueError(f"{batch.num_rows:,} rows")
         batch.validate(full=True)
     except (pa.ArrowException, StopIteration, ValueError, OSError, MemoryError) as error:
-        raise _refused(f"a record batch ({type(error).__name__}: {error})", value) from None
+        raise _refused(f"a record batch ({_cause(error)})", value) from None
     return batch
+
+
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:_SHOWN_CHARS]
 
 
 _OptionalAnswer = Answer | None

@@ -20,7 +20,7 @@ from reshape.errors import FlowFailed
 from reshape.exchange.errors import PeerLost
 from reshape.exchange.flight import Access, NoteLine, call, connect
 from reshape.protocol.codec import Poll, Reports, decode_answer, decode_orders, encode_poll, encode_reports
-from reshape.protocol.errors import Aborted, DriverLost, TaskLost
+from reshape.protocol.errors import Aborted, DriverLost, MessageRefused, TaskLost
 from reshape.protocol.orders import Abort, Order
 from reshape.protocol.reports import (
     Answer,
@@ -135,6 +135,9 @@ class ControlLink:
                     break
                 self._closing.wait(RETRY_S)
                 continue
+            except MessageRefused as error:  # nothing that the driver orders would be understood
+                self._obey(Abort("the driver", str(error)))
+                break
             heard = time.monotonic()
             last = answer.last
             for order in answer.orders:

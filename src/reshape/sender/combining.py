@@ -7,7 +7,7 @@ import pyarrow as pa
 from reshape.control.routing import RoutingTable
 from reshape.exchange.router import Router
 from reshape.exchange.tally import RouterCounts
-from reshape.operators.group_by import Combiner, GroupBySpec
+from reshape.operators.spec import Combiner
 
 # A sender stops to combine when that leaves more than so many of its rows: it costs about as much as sending them.
 WORTHWHILE = 0.7
@@ -19,9 +19,9 @@ TELLING_ROWS = 8_192
 class CombiningRouter:
     """Combines while that is worth it, and from then on sends rows as they are."""
 
-    def __init__(self, spec: GroupBySpec, combined: Router, plain: Router) -> None:
+    def __init__(self, combiner: Combiner, combined: Router, plain: Router) -> None:
         """Two routers of one sender: their counts are those of one."""
-        self._combiner = Combiner(spec)
+        self._combiner = combiner
         self._combined = combined
         self._plain = plain
         self._block: list[pa.RecordBatch] = []

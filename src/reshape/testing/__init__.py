@@ -4,6 +4,6 @@ as threads of this process. Everything but Spark's own part is the code that run
 from __future__ import annotations
 
 from reshape.testing.cutting import Cut, cut_up
-from reshape.testing.threads import ThreadCluster, ThreadedFlow, run_flow
+from reshape.testing.threads import OnExecution, ThreadCluster, ThreadedFlow, run_flow
 
-__all__ = ["Cut", "ThreadCluster", "ThreadedFlow", "cut_up", "run_flow"]
+__all__ = ["Cut", "OnExecution", "ThreadCluster", "ThreadedFlow", "cut_up", "run_flow"]

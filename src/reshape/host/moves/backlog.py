@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 
 from reshape.exchange.errors import PeerLost
-from reshape.exchange.queues import HostQueues, Item
+from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Purpose
+from reshape.exchange.worker_queue import Item
 from reshape.host.moves.carrier import Carrier, reason
 from reshape.host.moves.peers import Parcel
 from reshape.host.worker import Worker, Workers
