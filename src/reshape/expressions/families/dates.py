@@ -13,9 +13,9 @@ from reshape.expressions.families.moments import (
     DAY_SECONDS,
     MICROS,
     Days,
-    checked_range,
     days_of,
     first_of_month,
+    in_micros,
     local_seconds,
     months_and_day,
 )
@@ -108,12 +108,10 @@ def days_between(call: Call, values: Sequence[Value]) -> Value:
     return array_of(numbers_of(values[0]) - numbers_of(values[1]), nulls_of(*values), call.type)
 
 
-@entry("LastDay", holds_for="date", refusal=arguments(pat.is_date32), raises=lambda call: True)
+@entry("LastDay", holds_for="date", refusal=arguments(pat.is_date32))
 def last_day(call: Call, values: Sequence[Value]) -> Value:
     months, _ = months_and_day(days_of(values[0]))
-    nulls, last = nulls_of(*values), first_of_month(months + 1) - 1
-    checked_range(call, nulls, last > np.iinfo(np.int32).max)
-    return array_of(last, nulls, call.type)
+    return array_of(first_of_month(months + 1) - 1, nulls_of(*values), call.type)
 
 
 _UNITS = {
@@ -154,29 +152,25 @@ def _date_unit(call: Call) -> str | None:
     "TruncDate",
     holds_for="date; week, month, quarter, year as constants",
     refusal=_date_unit,
-    scalars=False,
-    raises=lambda call: True,
 )
 def start_of_date_unit(call: Call, values: Sequence[Value]) -> Value:
     unit = _unit(call, 1)
     assert unit is not None
-    nulls, start = nulls_of(values[0]), _start_of_unit(days_of(values[0]), _UNITS[unit])
-    checked_range(call, nulls, start < np.iinfo(np.int32).min)
-    return array_of(start, nulls, call.type)
+    return array_of(_start_of_unit(days_of(values[0]), _UNITS[unit]), nulls_of(values[0]), call.type)
 
 
 def _time_unit(call: Call) -> str | None:
     unit = _unit(call, 0)
     if unit is None or unit not in {**_UNITS, **_SECONDS}:
         return "the unit is none of those from second to year as constants"
-    if unit in _SECONDS and call.option("zone").instants:
-        return f"a zone whose clock changes, and {unit.lower()} as unit"
+    if call.option("zone").instants:
+        return "a zone whose clock changes: which of two equal local times is meant differs between Spark's ways"
     return arguments(pat.is_string, is_instant)(call)
 
 
 @entry(
     "TruncTimestamp",
-    holds_for="timestamp; week, month, quarter, year in any zone; day, hour, minute, second in zones without changes",
+    holds_for="timestamp; units from second to year as constants; zones whose clock never changes",
     refusal=_time_unit,
     options=read_zone,
     raises=lambda call: True,
@@ -185,11 +179,9 @@ def start_of_time_unit(call: Call, values: Sequence[Value]) -> Value:
     unit = _unit(call, 0)
     assert unit is not None
     value, zone = values[1], call.option("zone")
-    seconds = local_seconds(call, value)
+    start = local_seconds(call, value)
     if unit in _UNITS:
-        start = zone.start_of_day(_start_of_unit(seconds // DAY_SECONDS, _UNITS[unit]))
+        start = _start_of_unit(start // DAY_SECONDS, _UNITS[unit]) * DAY_SECONDS
     else:
-        start = seconds - seconds % _SECONDS[unit] - zone.offsets[0]
-    nulls = nulls_of(value)
-    checked_range(call, nulls, start < -((2**63) // MICROS))
-    return array_of(start * MICROS, nulls, call.type)
+        start = start - start % _SECONDS[unit]
+    return in_micros(call, start - zone.offsets[0], nulls_of(value))

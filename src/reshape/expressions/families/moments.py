@@ -18,8 +18,8 @@ Days = npt.NDArray[Any]
 
 MICROS = 1_000_000
 DAY_SECONDS = 86_400
-# Microseconds of 64 bits end in this year of about 292,000 either way.
-_LAST_DAY = (2**63 - 1) // (DAY_SECONDS * MICROS)
+# The last second of which 64 bits hold the microseconds, in about 292,000 years; so also before 1970.
+_LAST_SECOND = (2**63 - 1) // MICROS
 _FOUR_DIGIT_YEARS = (-719_528, 2_932_896)
 
 
@@ -54,15 +54,17 @@ def local_to_date(call: Call, value: pa.Array) -> Value:
 
 
 def date_to_instant(call: Call, value: pa.Array) -> Value:
-    nulls, days = nulls_of(value), days_of(value)
-    checked_range(call, nulls, np.abs(days) > _LAST_DAY - 1)
-    return array_of(call.option("zone").start_of_day(days) * MICROS, nulls, call.type)
+    return in_micros(call, call.option("zone").start_of_day(days_of(value)), nulls_of(value))
 
 
 def date_to_local(call: Call, value: pa.Array) -> Value:
-    nulls, days = nulls_of(value), days_of(value)
-    checked_range(call, nulls, np.abs(days) > _LAST_DAY - 1)
-    return array_of(days * DAY_SECONDS * MICROS, nulls, call.type)
+    return in_micros(call, days_of(value) * DAY_SECONDS, nulls_of(value))
+
+
+def in_micros(call: Call, seconds: Days, nulls: Mask) -> Value:
+    """Timestamps from seconds."""
+    checked_range(call, nulls, np.abs(seconds) > _LAST_SECOND)
+    return array_of(seconds * MICROS, nulls, call.type)
 
 
 def checked_range(call: Call, nulls: Mask, failed: Mask) -> None:
