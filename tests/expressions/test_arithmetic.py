@@ -85,3 +85,13 @@ def test_errors_come_only_for_rows_that_are_reached(rows: Rows) -> None:
             "case when b1 then if(b2, int1 * int2, 0) end",
         ],
     )
+
+
+def test_rounding_and_extremes(rows: Rows) -> None:
+    assert_same(
+        rows,
+        [f"{function}({name}1)" for function in ("floor", "ceil") for name in (*DECIMALS, "dec38_", "dec20_")]
+        + [f"round({name}1, {places})" for name in (*DECIMALS, "dec38_") for places in (0, 1, 2, 5, 20)]
+        + [f"{function}({n}1, {n}2)" for function in ("greatest", "least") for n in (*INTEGERS, *FLOATS, "s", "date")]
+        + ["greatest(d1, 0.0D, d2)", "nanvl(d1, d2)", "nanvl(f1, f2)", "nanvl(d1, d2 / d1)"],
+    )
