@@ -19,22 +19,29 @@ from .conftest import counted, read_all
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def many_groups(tmp_path):
-    """Row groups of very different sizes; the last is larger than many splits."""
-    path = str(tmp_path / "groups.parquet")
-    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+def write_groups(path, names):
+    """Row groups of very different sizes; the last is larger than many splits. Text has a dictionary of 12 kB."""
+    kinds = {"id": pa.int64(), "s": pa.string()}
+    schema = pa.schema([(name, kinds[name]) for name in names])
     first = 0
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=["s"]) as writer:
         for rows in (10, 700, 1, 300, 50, 5, 2000, 9000):
             ids = list(range(first, first + rows))
-            writer.write_table(pa.table({"id": ids, "s": [f"text {i % 40}" for i in ids]}, schema), row_group_size=rows)
+            texts = [f"text {i % 40}".ljust(300) for i in ids]
+            table = pa.table({"id": ids, "s": texts}).select(names).cast(schema)
+            writer.write_table(table, row_group_size=rows)
             first += rows
-    return path
+    return str(path)
 
 
-def test_row_groups_are_read_where_spark_reads_them(small_splits, many_groups):
-    table = small_splits.read.parquet(many_groups)
+@pytest.fixture
+def many_groups(tmp_path):
+    return write_groups(tmp_path / "groups.parquet", ["id", "s"])
+
+
+@pytest.mark.parametrize("names", [["id", "s"], ["s", "id"]])
+def test_row_groups_are_read_where_spark_reads_them(small_splits, tmp_path, names):
+    table = small_splits.read.parquet(write_groups(tmp_path / "groups.parquet", names))
     scan = plan_scan(table)
     assert len(scan.splits) > 20
     ours = Counter({split.start: split.rows for split in scan.splits if split.rows})
