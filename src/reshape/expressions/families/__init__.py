@@ -1,5 +1,5 @@
 """The entries of the table, by family. Importing this package fills the table."""
 
-from reshape.expressions.families import booleans, comparison, conditionals
+from reshape.expressions.families import arithmetic, booleans, casts, comparison, conditionals, dates
 
-__all__ = ["booleans", "comparison", "conditionals"]
+__all__ = ["arithmetic", "booleans", "casts", "comparison", "conditionals", "dates"]
