@@ -88,6 +88,13 @@ def test_files_that_changed_or_broke_since_they_were_listed(session, reason, pat
     assert "t.parquet" in reason(session.read.schema("id long").parquet(path))
 
 
+def test_what_spark_itself_cannot_run(session, reason, path):
+    # A filter on partitions that fails while files are listed.
+    folder = f"{path}.partitioned"
+    session.range(2).selectExpr("id", "'x' as p").write.partitionBy("p").parquet(folder)
+    assert "Spark did not plan it" in reason(session.read.parquet(folder).where("cast(p as int) = 1"))
+
+
 def test_fields_found_by_id(session, reason, path):
     from pyspark.sql.types import LongType, StructField, StructType
 

@@ -63,6 +63,17 @@ def test_nested_types(session, same_as_spark, tmp_path):
     same_as_spark(session.read.parquet(str(tmp_path / "t")))
 
 
+def test_lists_as_old_writers_stored_them_are_refused(session, reason, same_as_spark, tmp_path):
+    session.conf.set("spark.sql.parquet.writeLegacyFormat", "true")
+    session.range(3).selectExpr("id", "array(id, null) as l", "array(struct(id)) as ls").write.parquet(
+        str(tmp_path / "t")
+    )
+    table = session.read.parquet(str(tmp_path / "t"))
+    assert "not stored as l.list.element" in reason(table.select("l"))
+    assert "not stored as ls.list.element.id" in reason(table.select("ls"))
+    same_as_spark(table.select("id"))
+
+
 def arrow_table() -> pa.Table:
     return pa.table(
         {
@@ -84,6 +95,8 @@ def arrow_table() -> pa.Table:
             "decimal": pa.array([Decimal("1.25"), None, Decimal("-9.50")], pa.decimal128(20, 2)),
             "list": pa.array([[1, None], None, []], pa.list_(pa.int64())),
             "map": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+            "list_of_values": pa.array([[1], [2, 3], []], pa.list_(pa.field("item", pa.int64(), nullable=False))),
+            "lists": pa.array([[["a", None], None], None, []], pa.list_(pa.list_(pa.large_string()))),
             "struct": pa.array([{"x": 1, "y": "a"}, None, {"x": None, "y": None}]),
         }
     )
