@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from reshape.scan.errors import NotReadable, SplitChanged, SplitUnreadable
-from reshape.scan.layout import Unfit, layout
-from reshape.scan.reading import check_unchanged
+from reshape.scan.opening import opened
 from reshape.scan.row_groups import middle_byte
 from reshape.scan.scan import Scan, Split
 
@@ -51,12 +47,10 @@ def _counted(split: Split, footer: _Footer | None) -> Split:
 
 def _footer(scan: Scan, split: Split) -> _Footer:
     try:
-        check_unchanged(split)
-        metadata = pq.read_metadata(split.path)
-        layout(metadata, scan.columns, scan.facts)
-    except (SplitChanged, SplitUnreadable) as error:
+        with opened(scan, split) as parquet:
+            groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
+            return _Footer(tuple((middle_byte(group), group.num_rows) for group in groups))
+    except SplitChanged as error:
         raise NotReadable(str(error)) from error
-    except (Unfit, pa.ArrowException, OSError) as error:
-        raise NotReadable(f"{split.path}: {error}") from error
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    return _Footer(tuple((middle_byte(group), group.num_rows) for group in groups))
+    except SplitUnreadable as error:
+        raise NotReadable(f"{error.path}: {error.reason}") from error

@@ -53,6 +53,8 @@ def layout(metadata: Any, columns: Sequence[ScanColumn], facts: ReadFacts) -> tu
 
 
 def _fields(metadata: Any) -> list[_Field]:
+    if metadata.num_columns == 0:
+        raise Unfit("it has no columns")
     fields = []
     first = 0
     for field in metadata.schema.to_arrow_schema():
@@ -136,13 +138,13 @@ def _same(stored: str, wanted: str, case_sensitive: bool) -> bool:
 
 def _refuse_ambiguous_paths(metadata: Any, stored: Sequence[StoredColumn]) -> None:
     """Arrow takes a path for all columns below it; a dot in a name can make that more columns than are meant."""
-    paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
+    leaves_below: dict[str, set[int]] = {}
+    for leaf in range(metadata.num_columns):
+        parts = metadata.schema.column(leaf).path.split(".")
+        for count in range(1, len(parts) + 1):
+            leaves_below.setdefault(".".join(parts[:count]), set()).add(leaf)
     for column in stored:
-        chosen = {
-            leaf
-            for leaf, path in enumerate(paths)
-            if any(path == wanted or path.startswith(f"{wanted}.") for wanted in column.paths)
-        }
+        chosen = set().union(*(leaves_below[path] for path in column.paths))
         if chosen != set(column.leaves):
             raise Unfit(f"column {column.name}: dots in names make it unclear which columns are meant")
 

@@ -41,6 +41,8 @@ _WORDS = (
     (r"Range", "a range"),
 )
 
+# A split as Spark holds it: partition values, path, start, length, hosts, time of the last change, size, other values.
+_FIELDS_OF_A_FILE = 8
 _SEPARATOR = "\x01"
 
 
@@ -88,9 +90,10 @@ def planned_splits(scan: Any, partition_numbers: Sequence[int], partition_types:
     for partition in scala_list(rdd.filePartitions()):
         for file in partition.files():
             # One call for all the numbers: each call to the JVM costs more than the rest of this loop.
-            row, path, start, length, _, modified, size, _ = (
-                file.productIterator().mkString(_SEPARATOR).rsplit(_SEPARATOR, 7)
-            )
+            fields_of_file = file.productIterator().mkString(_SEPARATOR).rsplit(_SEPARATOR, _FIELDS_OF_A_FILE - 1)
+            if len(fields_of_file) != _FIELDS_OF_A_FILE:
+                raise NotReadable("this version of Spark describes splits in a way that is not understood")
+            row, path, start, length, _, modified, size, _ = fields_of_file
             local = local_path(path)
             folder = (os.path.dirname(local), row)
             if folder not in values_of:

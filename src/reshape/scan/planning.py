@@ -57,6 +57,19 @@ def plan_scan(df: DataFrame, *, most_footers: int = 1_000) -> Scan:
     """
     if not hasattr(df, "_jdf"):
         raise NotReadable("its plan is not at hand: the session is one of Spark Connect")
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        scan = _scan(df)
+    except (Py4JError, PySparkException) as error:
+        # Spark says it again, and better, when the DataFrame goes its way.
+        raise NotReadable(f"Spark did not plan it as expected: {str(error).splitlines()[0]}") from error
+    return with_footers(scan, most_footers)
+
+
+def _scan(df: DataFrame) -> Scan:
+    """What Spark alone can say of the scan: all but what is in the files."""
     if df.isStreaming:
         raise NotReadable("it is a stream")
     plan = physical_scan(df._jdf.queryExecution().executedPlan())
@@ -70,7 +83,7 @@ def plan_scan(df: DataFrame, *, most_footers: int = 1_000) -> Scan:
     steps = _steps(plan, session_facts(df.sparkSession))
     _check_output(schema, steps, [column.type for column in (*columns, *partition_columns)])
     splits = planned_splits(plan.scan, partition_numbers, [column.type for column in partition_columns])
-    return with_footers(Scan(schema, columns, partition_columns, steps, facts, tuple(splits)), most_footers)
+    return Scan(schema, columns, partition_columns, steps, facts, tuple(splits))
 
 
 def _schemas(scan: Any) -> tuple[StructType, StructType]:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from reshape.expressions.evaluate import evaluate, filter_batch
-from reshape.scan.errors import SplitChanged, SplitUnreadable
-from reshape.scan.layout import StoredColumn, Unfit, layout
+from reshape.scan.layout import StoredColumn
+from reshape.scan.opening import OpenFile, opened
 from reshape.scan.row_groups import groups_between, groups_to_read
 from reshape.scan.scan import Keep, Scan, Split
-
-# Bytes that Arrow reads ahead in each column of a row group. Measured on 3 M rows of 9 columns: no more CPU time than
-# whole column chunks in memory, and a fifth of the memory.
-_READ_AHEAD = 256 * 1024
 
 
 def read_split(
@@ -42,15 +35,11 @@ def read_split(
 
 def _stored(scan: Scan, split: Split, batch_rows: int, skip_rows: int, use_threads: bool) -> Iterator[pa.RecordBatch]:
     """The split's rows as they are stored, with their partition values, before filters and expressions."""
-    with _opened(split) as file:
-        try:
-            stored = layout(file.metadata, scan.columns, scan.facts)
-        except Unfit as reason:
-            raise SplitUnreadable(split.path, str(reason)) from None
-        groups = groups_between(file.metadata, split.start, split.end)
-        groups = groups_to_read(file.metadata, groups, scan, stored)
-        groups, skip_rows = _without_skipped(file, groups, skip_rows)
-        for rows in _pieces(file, stored, groups, batch_rows, use_threads):
+    with opened(scan, split) as parquet:
+        groups = groups_between(parquet.metadata, split.start, split.end)
+        groups = groups_to_read(parquet.metadata, groups, scan, parquet.stored)
+        groups, skip_rows = _without_skipped(parquet.metadata, groups, skip_rows)
+        for rows in _pieces(parquet, groups, batch_rows, use_threads):
             if rows[0] <= skip_rows:
                 skip_rows -= rows[0]
                 continue
@@ -58,39 +47,10 @@ def _stored(scan: Scan, split: Split, batch_rows: int, skip_rows: int, use_threa
             skip_rows = 0
 
 
-@contextmanager
-def _opened(split: Split) -> Iterator[Any]:
-    """The split's file, if it still is the one that was planned. Arrow's errors name the file."""
-    check_unchanged(split)
-    try:
-        with pq.ParquetFile(
-            split.path, pre_buffer=False, buffer_size=_READ_AHEAD, coerce_int96_timestamp_unit="us"
-        ) as file:
-            yield file
-    except (pa.ArrowException, OSError) as error:
-        raise SplitUnreadable(split.path, str(error)) from error
-
-
-def check_unchanged(split: Split) -> None:
-    """Raises SplitChanged where the file's size or time differs: half of its rows may be read already."""
-    planned = f"{split.file_size} bytes at {split.modified_ms} ms"
-    try:
-        status = os.stat(split.path)
-    except FileNotFoundError:
-        raise SplitChanged(split.path, planned, "no file") from None
-    except OSError as error:
-        raise SplitUnreadable(split.path, str(error)) from error
-    modified_ms = status.st_mtime_ns // 1_000_000
-    # Some file systems of Hadoop know seconds only.
-    same_time = split.modified_ms in (modified_ms, modified_ms // 1000 * 1000)
-    if status.st_size != split.file_size or not same_time:
-        raise SplitChanged(split.path, planned, f"{status.st_size} bytes at {modified_ms} ms")
-
-
-def _without_skipped(file: Any, groups: Sequence[int], skip_rows: int) -> tuple[list[int], int]:
+def _without_skipped(metadata: Any, groups: Sequence[int], skip_rows: int) -> tuple[list[int], int]:
     """The row groups that are left when the first are skipped whole, and the rows to skip in the next."""
     for index, group in enumerate(groups):
-        rows = file.metadata.row_group(group).num_rows
+        rows = metadata.row_group(group).num_rows
         if skip_rows < rows:
             return list(groups[index:]), skip_rows
         skip_rows -= rows
@@ -98,22 +58,23 @@ def _without_skipped(file: Any, groups: Sequence[int], skip_rows: int) -> tuple[
 
 
 def _pieces(
-    file: Any, stored: Sequence[StoredColumn], groups: Sequence[int], batch_rows: int, use_threads: bool
+    parquet: OpenFile, groups: Sequence[int], batch_rows: int, use_threads: bool
 ) -> Iterator[tuple[int, list[pa.Array]]]:
     """Pieces of the row groups: how many rows, and the file columns in the scan's order and types."""
-    paths = [path for column in stored for path in column.paths]
+    paths = [path for column in parquet.stored for path in column.paths]
     if not groups:
         return
     if not paths:
         for group in groups:
-            left = file.metadata.row_group(group).num_rows
+            left = parquet.metadata.row_group(group).num_rows
             while left > 0:
                 rows = min(left, batch_rows)
-                yield rows, [pa.nulls(rows, column.type) for column in stored]
+                yield rows, [pa.nulls(rows, column.type) for column in parquet.stored]
                 left -= rows
         return
-    for batch in file.iter_batches(batch_rows, row_groups=list(groups), columns=paths, use_threads=use_threads):
-        yield batch.num_rows, [_wanted(batch, column) for column in stored]
+    batches = parquet.file.iter_batches(batch_rows, row_groups=list(groups), columns=paths, use_threads=use_threads)
+    for batch in batches:
+        yield batch.num_rows, [_wanted(batch, column) for column in parquet.stored]
 
 
 def _wanted(batch: pa.RecordBatch, column: StoredColumn) -> pa.Array:

@@ -42,8 +42,6 @@ def middle_byte(group: Any) -> int:
 
 def groups_between(metadata: Any, start: int, end: int) -> list[int]:
     """The row groups of the split from byte `start` up to `end`, in the file's order."""
-    if metadata.num_columns == 0:
-        return []
     groups = range(metadata.num_row_groups)
     return [group for group in groups if start <= middle_byte(metadata.row_group(group)) < end]
 
