@@ -90,6 +90,8 @@ def _ours(rows: Rows, sql: str, expression: Expression | NotExact) -> Ours:
     if isinstance(expression, NotExact):
         pytest.fail(f"{sql}: {expression}")
     batch = rows.batch
+    nothing = evaluate(expression, batch.slice(0, 0))
+    assert (nothing.type, len(nothing)) == (expression.type, 0), sql
     try:
         values = evaluate(expression, batch)
         values.validate(full=True)

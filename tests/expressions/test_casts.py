@@ -58,3 +58,12 @@ def test_to_texts(rows: Rows) -> None:
 def test_refused(rows: Rows, sql: str) -> None:
     [answer] = translated(rows, [sql])
     assert isinstance(answer, NotExact)
+
+
+def test_old_ways_of_printing_dates_are_refused(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.legacy.timeParserPolicy", "LEGACY")
+    rows = Rows.of(session, batch(), tmp_path_factory.mktemp("rows"))
+    [answer] = translated(rows, ["cast(date1 as string)"])
+    assert isinstance(answer, NotExact)
+    assert "LEGACY" in answer.reason

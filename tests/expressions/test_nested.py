@@ -33,7 +33,7 @@ GROWN = {
         cast({long} as int)
         datediff({date}, {date})
         case when {boolean} then {int} when {boolean} then {int} end
-        nullif({int}, {int})
+        nullif(int1, {int})
         greatest({int}, {int})
     """,
     "long": """

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from reshape.expressions.errors import BatchMismatch
 from reshape.expressions.table import Entry, Value, may_raise, table
@@ -94,6 +93,6 @@ def _all_there(values: list[Value], rows: int) -> Any:
 def _as_array(value: Value, type_: pa.DataType, rows: int) -> pa.Array:
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, type_)
-    if isinstance(value, pa.ChunkedArray):
-        return value.combine_chunks()
-    return value if value.type == type_ else pc.cast(value, type_)
+    array = value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
+    assert array.type == type_, f"{array.type} where {type_} is the result"
+    return array

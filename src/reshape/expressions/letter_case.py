@@ -17,7 +17,6 @@ _LETTERS = [
 _SIGMA, _INNER_SIGMA, _FINAL_SIGMA = "Σσς"
 # Where Java's locale has one of these languages the case of a letter depends on more than the letter.
 _LANGUAGES_WITH_RULES = ("tr", "az", "lt", "el", "hy")
-_SETTING = "spark.sql.icu.caseMappings.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +62,25 @@ class CaseTable:
 
 
 def read_case(expression: Any, facts: SessionFacts) -> dict[str, Any]:
-    """Asks the JVM's own expression what it makes of every letter."""
+    """Asks the JVM what it makes of every letter."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
     assert context is not None
     jvm: Any = context._jvm
     name = str(expression.getClass().getSimpleName())
-    setting = str(jvm.org.apache.spark.sql.internal.SQLConf.get().getConfString(_SETTING, "false"))
     language = str(jvm.java.util.Locale.getDefault().getLanguage())
-    key = name, setting, language
-    if key not in _tables:
+    if (name, language) not in _tables:
         texts = jvm.org.apache.spark.unsafe.types.UTF8String
+        # Not the expression's own evaluation, which would look at the settings of whatever session is active.
+        change = getattr(jvm.org.apache.spark.sql.catalyst.util.CollationSupport, name).execBinaryICU
 
         def ask(before: str, after: str) -> list[str]:
             question = "|".join(f"{before}{letter}{after}" for letter in _LETTERS)
-            return str(expression.nullSafeEval(texts.fromString(question)).toString()).split("|")
+            return str(change(texts.fromString(question)).toString()).split("|")
 
-        _tables[key] = _asked(ask, language, lowers=name == "Lower")
-    return {"case": _tables[key]}
+        _tables[name, language] = _asked(ask, language, lowers=name == "Lower")
+    return {"case": _tables[name, language] if facts.icu_case else None}
 
 
 def _asked(ask: Any, language: str, lowers: bool) -> CaseTable:
@@ -97,4 +96,4 @@ def _asked(ask: Any, language: str, lowers: bool) -> CaseTable:
     return CaseTable(letters, language, "".join(cased), "".join(sorted(set(followed) - set(cased))))
 
 
-_tables: dict[tuple[str, str, str], CaseTable] = {}
+_tables: dict[tuple[str, str], CaseTable] = {}

@@ -24,10 +24,16 @@ ReadOptions: TypeAlias = Callable[[Any, "SessionFacts"], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """The settings of a session that decide what expressions mean."""
+    """The settings of a session that decide what expressions mean.
+
+    `legacy_dates`: spark.sql.legacy.timeParserPolicy is LEGACY, and dates are printed in an older way. `icu_case`:
+    spark.sql.icu.caseMappings.enabled is true, as it is unless it was changed.
+    """
 
     ansi: bool
     time_zone: str
+    legacy_dates: bool = False
+    icu_case: bool = True
 
 
 @dataclass(frozen=True, slots=True)

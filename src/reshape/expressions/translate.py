@@ -41,6 +41,8 @@ def session_facts(spark: Any) -> SessionFacts:
     return SessionFacts(
         ansi=spark.conf.get("spark.sql.ansi.enabled") == "true",
         time_zone=spark.conf.get("spark.sql.session.timeZone"),
+        legacy_dates=spark.conf.get("spark.sql.legacy.timeParserPolicy").upper() == "LEGACY",
+        icu_case=spark.conf.get("spark.sql.icu.caseMappings.enabled", "true") == "true",
     )
 
 
@@ -99,10 +101,13 @@ def _atomic_type(expression: Any) -> pa.DataType:
 
 
 def _simple_type(name: str) -> pa.DataType | None:
-    """Spark's name of a type; a collation, char and varchar have names of their own and are not among them."""
+    """Spark's name of a type; a collation, char and varchar have names of their own and are not among them.
+
+    Neither are decimals of negative scale, which an old setting of Spark allows.
+    """
     if name.startswith("decimal("):
-        precision, scale = name.removeprefix("decimal(").removesuffix(")").split(",")
-        return pa.decimal128(int(precision), int(scale))
+        precision, scale = map(int, name.removeprefix("decimal(").removesuffix(")").split(","))
+        return pa.decimal128(precision, scale) if scale >= 0 else None
     return _SIMPLE.get(name)
 
 

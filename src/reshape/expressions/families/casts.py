@@ -35,7 +35,7 @@ def _read(expression: Any, facts: SessionFacts) -> dict[str, Any]:
     zone = {}
     if {str(expression.dataType().catalogString()), str(expression.child().dataType().catalogString())} & {"timestamp"}:
         zone = read_zone(expression, facts)
-    return {"mode": str(expression.evalMode().toString()), **zone}
+    return {"mode": str(expression.evalMode().toString()), "legacy_dates": facts.legacy_dates, **zone}
 
 
 def _kind(type_: pa.DataType) -> str:
@@ -67,6 +67,8 @@ def _refusal(call: Call) -> str | None:
         return f"the cast from {source} to {target} is not in the table"
     if pair == ("decimal", "string") and source.scale > _PLAIN_SCALE:
         return "small decimals of this scale are printed in several ways"
+    if pair == ("date", "string") and call.option("legacy_dates"):
+        return "spark.sql.legacy.timeParserPolicy is LEGACY"
     if pair == ("decimal", "float") and pat.is_float32(target):
         return "the cast from decimal to float is not in the table"
     if call.option("mode") not in _MODES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from reshape.expressions.families.moments import (
     local_seconds,
     months_and_day,
 )
-from reshape.expressions.table import Value, entry
+from reshape.expressions.table import SessionFacts, Value, entry
 from reshape.expressions.tree import Call, Literal
 from reshape.expressions.types import arguments, is_instant, is_integer, is_local_time
 from reshape.expressions.zones import read_zone
@@ -73,7 +74,12 @@ def _time(kind: pa.DataType) -> bool:
     return is_instant(kind) or is_local_time(kind)
 
 
-@entry(*_TIMES, holds_for="timestamp (in any zone), timestamp_ntz", refusal=arguments(_time), options=read_zone)
+def _read_zone(expression: Any, facts: SessionFacts) -> dict[str, Any]:
+    """Local times need no zone, and reading one takes a while."""
+    return read_zone(expression, facts) if str(expression.child().dataType().catalogString()) == "timestamp" else {}
+
+
+@entry(*_TIMES, holds_for="timestamp (in any zone), timestamp_ntz", refusal=arguments(_time), options=_read_zone)
 def part_of_time(call: Call, values: Sequence[Value]) -> Value:
     seconds = local_seconds(call, values[0])
     return array_of(_TIMES[call.function](seconds).astype(np.int32), nulls_of(*values), call.type)

@@ -88,7 +88,10 @@ def substring(call: Call, values: Sequence[Value]) -> Value:
 
 
 def _case(call: Call) -> str | None:
-    return arguments(_text)(call) or call.option("case").reason_against
+    table = call.option("case")
+    if table is None:
+        return "spark.sql.icu.caseMappings.enabled is false, and Java's own case depends on its version"
+    return arguments(_text)(call) or table.reason_against
 
 
 @entry("Upper", "Lower", holds_for="string", refusal=_case, options=read_case)
