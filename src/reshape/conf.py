@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREFIX = "spark.reshape."
+SCANS = ("auto", "arrow", "spark")
 
 
 class OperatorOptions(TypedDict, total=False):
@@ -57,6 +58,7 @@ class FlowOptions(OperatorOptions, total=False):
     spill: bool | None
     spill_limit_bytes: int | str | None
     combine: bool | None
+    scan: str | None
     control_delay_s: float | None
     report_s: float | None
     event_log: str | Path | None
@@ -75,12 +77,15 @@ class FlowSettings:
     """All settings of a flow with their defaults.
 
     - ``name``: what the flow is called in Spark's UI and in errors.
-    - ``hosts``: tasks that run operators; half of the session's slots unless given.
+    - ``hosts``: tasks that run operators; unless given, one for each core that the session has where hosts read all
+      sources by themselves, else half of the session's slots.
     - ``workers``: workers of each operator, over all hosts; two for each host unless given.
     - ``queue_bytes``: rows that may wait in the memory of one host before they go to disk.
     - ``spill``: whether they may go to disk; if not, senders wait.
     - ``spill_limit_bytes``: the most that one host may write to disk; as much as there is unless given.
     - ``combine``: whether senders aggregate what they can before they send it.
+    - ``scan``: who reads Parquet files: hosts by Arrow where that gives Spark's rows (auto), hosts or nobody (arrow),
+      or Spark (spark).
     - ``strategy``: how load moves between workers: reshape, reshape-paper (as published, future rows only), flux,
       flow-join, pkg (partial key grouping), none.
     - ``strategy_options``: parameters of the strategy by name (``eta``, ``tau``, ...), each an option of its own; see
@@ -102,6 +107,7 @@ class FlowSettings:
     spill: bool = _setting("spill", flag, True)
     spill_limit_bytes: int | None = _setting("spillLimit", size, None)
     combine: bool = _setting("combine", flag, True)
+    scan: str = _setting("scan", one_of(SCANS), "auto")
     strategy: str = _setting("strategy", one_of(STRATEGIES), "reshape", per_operator=True)
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     cost_s_per_row: float = _setting("costPerRow", number(0.0, SECONDS), 0.0, per_operator=True)

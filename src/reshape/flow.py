@@ -190,7 +190,8 @@ class Flow:
 
         settings = self._settings()
         launched = self._launched(settings, previews=True, exchange=True)
-        return Query(launched.attempts, launched.df.persist(StorageLevel.MEMORY_AND_DISK))
+        launched.kept.persist(StorageLevel.MEMORY_AND_DISK)
+        return Query(launched)
 
     def explain(self) -> None:
         """Print the operators of the flow, what feeds them, and where they run. Runs nothing."""
@@ -198,7 +199,8 @@ class Flow:
 
     def _explained(self) -> str:
         settings = self._settings()
-        return explained(self._pruned.node, self._plan(settings), settings)
+        readings = [source.described for source in self._sources(settings)]
+        return explained(self._pruned.node, self._plan(settings), settings, readings)
 
     def _settings(self) -> FlowSettings:
         return settings_of(self._tree.spark, self._options)
@@ -206,7 +208,8 @@ class Flow:
     def _plan(self, settings: FlowSettings) -> PhysicalPlan:
         hosts = settings.hosts
         if hosts is None:
-            hosts = default_hosts(self._tree.spark)
+            by_spark = any(source.scan is None for source in self._sources(settings))
+            hosts = default_hosts(self._tree.spark, sources=by_spark)
             hosts = hosts if settings.workers is None else min(hosts, settings.workers)
 
         def tuned(options: dict[str, Any]) -> tuple[Balancing, float]:
@@ -223,7 +226,7 @@ class Flow:
         return LaunchedFlow(
             self._tree.spark,
             plan,
-            tuple(Source.planned(df, "auto") for df in self._sources),
+            self._sources(settings),
             HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews),
             exchange=exchange,
             tls=settings.tls(),
@@ -235,9 +238,18 @@ class Flow:
         """What runs."""
         return pruned(self._tree)
 
-    @property
-    def _sources(self) -> tuple[DataFrame, ...]:
-        return self._pruned.sources
+    @cached_property
+    def _planned_sources(self) -> tuple[Source, ...]:
+        return tuple(map(Source.planned, self._pruned.sources))
+
+    def _sources(self, settings: FlowSettings) -> tuple[Source, ...]:
+        """What is read, and by whom."""
+        if settings.scan == "spark":
+            return tuple(Source(df, None, "spark.reshape.scan is spark") for df in self._pruned.sources)
+        if settings.scan == "arrow":
+            for source in self._planned_sources:
+                source.check_scanned()
+        return self._planned_sources
 
     def _with(self, tree: Tree) -> Flow:
         return Flow(tree, self._options)

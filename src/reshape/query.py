@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reshape.driver.attempts import Attempts
+from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
 from reshape.errors import FlowCancelled
 from reshape.observe.representativeness import Shown
@@ -23,9 +23,10 @@ TEARDOWN_S = 30.0
 class Query:
     """The handle that :meth:`Flow.start` returns. The result is kept by Spark (memory, then disk) until released."""
 
-    def __init__(self, flow: Attempts, df: DataFrame) -> None:
-        self._flow = flow
-        self._df = df
+    def __init__(self, launched: LaunchedFlow) -> None:
+        flow = self._flow = launched.attempts
+        self._df = launched.df
+        self._kept = launched.kept
         self._group = f"reshape-query-{flow.name}"
         self._done = threading.Event()
         self._error: BaseException | None = None
@@ -89,19 +90,19 @@ class Query:
 
     def release(self) -> None:
         """Let Spark forget the kept result."""
-        self._df.unpersist()
+        self._kept.unpersist()
 
     def _run(self) -> None:
         context = self._df.sparkSession.sparkContext
         context.setJobGroup(self._group, f"reshape {self._flow.name}", True)
         try:
-            self._df.count()
+            self._kept.count()
         except Exception as error:
             first = self._flow.failure
             self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
             if self._error is not error:
                 self._error.__cause__ = error
-            self._df.unpersist()
+            self._kept.unpersist()
         finally:
             self._flow.join(TEARDOWN_S)
             self._done.set()

@@ -25,6 +25,8 @@ from reshape.protocol.reports import (
     RouterStarted,
     Sampled,
     ScatteredSent,
+    SourceRead,
+    SplitWanted,
     StateArrived,
     StateStayed,
     TableApplied,
@@ -63,7 +65,9 @@ def check_report(plan: PhysicalPlan, report: Report) -> None:  # noqa: PLR0912 -
             check.host(report.host)
         case RouterStarted() | TableApplied() | Fenced() | Holding() | Withdrawn() | BacklogSent():
             check.port(report.operator, report.port)
-        case Failed() | Retried() | Leaving():
+        case SourceRead():
+            check.host(report.host)
+        case Failed() | Retried() | Leaving() | SplitWanted():
             pass  # about the task that says it
         case _:
             assert_never(report)

@@ -10,9 +10,10 @@ from reshape.driver import shipping
 from reshape.driver.attempts import Attempts, unique_name
 from reshape.driver.interrupt import stop_flows_on_interrupt
 from reshape.driver.lifetime import runnable
+from reshape.driver.packed import HOST_COLUMN, unpacking
 from reshape.driver.service import DriverService
 from reshape.driver.session import check, driver_address, is_local
-from reshape.driver.spark_cluster import HOST_COLUMN, SparkCluster
+from reshape.driver.spark_cluster import SparkCluster
 from reshape.exchange.flight import Tls
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
@@ -27,7 +28,8 @@ _LOCK = threading.Lock()
 
 
 class LaunchedFlow:
-    """``df`` is the lazy result; ``attempts`` is what has become of the actions on it."""
+    """``df`` is the lazy result, made of ``kept``, which is cheap to keep; ``attempts`` is what has become of the
+    actions on it. ``exchange``: whether actions that want some partitions only are possible."""
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class LaunchedFlow:
         log_directory: str | None = None,
     ) -> None:
         from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.pandas.types import from_arrow_schema
 
         scans = {number: source.scan for number, source in enumerate(sources) if source.scan is not None}
         check(spark, plan.hosts, sources=len(scans) < len(sources))
@@ -51,12 +54,11 @@ class LaunchedFlow:
         service = _service(spark, tls)
         service.drop_unneeded()
         self._location = service.register(self.attempts.name, self.attempts)
-        result = cluster.hosts(settings, local=is_local(spark), numbered=exchange)
-        service.keep_while(self.attempts.name, runnable(result))
+        hosts = cluster.hosts(settings, local=is_local(spark), packed=exchange)
+        service.keep_while(self.attempts.name, runnable(hosts))
         # Without an exchange behind it, a barrier stage cannot serve actions that want some of its partitions only.
-        if exchange:
-            result = result.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN)
-        self.df = result
+        self.kept = hosts.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN) if exchange else hosts
+        self.df = self.kept.mapInArrow(unpacking(), from_arrow_schema(plan.output)) if exchange else hosts
 
     def _address(self) -> FlowAddress:
         return FlowAddress(self.attempts.name, self._location, self.attempts.access)

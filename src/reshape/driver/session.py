@@ -6,6 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from reshape.errors import TooFewSlots, UnsuitableSession
+from reshape.machine.resources import cores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +52,10 @@ def check(spark: SparkSession, hosts: int, *, sources: bool = True) -> None:
         raise TooFewSlots(have, hosts, advice)
 
 
-def default_hosts(spark: SparkSession) -> int:
-    """Half of the slots, so that sources have the other half."""
-    return max(1, slots(spark) // 2)
+def default_hosts(spark: SparkSession, *, sources: bool) -> int:
+    """Half of the slots, so that sources that Spark reads have the other half; all of them where there are none, but
+    no more than cores: a local session has more slots than cores, and hosts do not wait for each other much."""
+    have = slots(spark)
+    if sources:
+        return max(1, have // 2)
+    return min(have, cores().slots) if is_local(spark) else have

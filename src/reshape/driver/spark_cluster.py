@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reshape.driver import task_errors
+from reshape.driver.packed import PACKED, ArrowFunction, pack
 from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
 from reshape.plan.physical import Edge, PhysicalPlan
@@ -18,10 +19,6 @@ from reshape.sender.source import InputFailed, SourceTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-HOST_COLUMN = "__reshape_host"
-
-ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class SparkCluster:
@@ -35,15 +32,13 @@ class SparkCluster:
         self._sources = sources
         self._at = at
 
-    def hosts(self, settings: HostSettings, *, local: bool, numbered: bool) -> DataFrame:
-        """The lazy barrier stage of the hosts; ``numbered``: with a last column that tells a row's host."""
+    def hosts(self, settings: HostSettings, *, local: bool, packed: bool) -> DataFrame:
+        """The lazy barrier stage of the hosts, whose output is the result, or the packed result."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        output = next(operator.output for operator in self._plan.operators if operator.target is None)
-        number = pa.field(HOST_COLUMN, pa.int32(), nullable=False) if numbered else None
+        schema = from_arrow_schema(PACKED if packed else self._plan.output)
         scans = {number: source.scan for number, source in enumerate(self._sources) if source.scan is not None}
-        function = host_function(self._plan, scans, self._at(), settings, local, number)
-        schema = from_arrow_schema(output if number is None else output.append(number))
+        function = host_function(self._plan, scans, self._at(), settings, local, packed)
         return self._spark.range(0, self._plan.hosts, 1, self._plan.hosts).mapInArrow(function, schema, barrier=True)
 
     def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
@@ -84,9 +79,9 @@ def host_function(
     flow: FlowAddress,
     settings: HostSettings,
     local: bool,
-    number: pa.Field | None,
+    packed: bool,
 ) -> ArrowFunction:
-    """What a barrier task runs; ``number`` is a column for the host's number, if one is wanted behind the result."""
+    """What a barrier task runs."""
 
     def host(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import BarrierTaskContext
@@ -99,12 +94,7 @@ def host_function(
         address = "127.0.0.1" if local else own_address(context.getTaskInfos()[index].address)
         task = (context.stageId(), context.taskAttemptId())
         results = Host(plan, index, flow, settings, address, *task, scans=scans).results()
-        if number is None:
-            yield from results
-            return
-        for batch in results:
-            column = pa.repeat(pa.scalar(index, pa.int32()), batch.num_rows)
-            yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=batch.schema.append(number))
+        yield from pack(results, plan.output, index) if packed else results
 
     return host
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +15,15 @@ from reshape.plan.sendable import function_name
 from reshape.plan.types import type_name
 
 
-def explained(root: Node, plan: PhysicalPlan, settings: FlowSettings) -> str:
-    """The whole flow as an indented tree, the result first. Runs nothing."""
-    sources = {source.number: source for source in _source_nodes(root)}
+def explained(root: Node, plan: PhysicalPlan, settings: FlowSettings, readings: Sequence[str]) -> str:
+    """The whole flow as an indented tree, the result first. ``readings`` tells who reads each source, and why."""
+    sources = {source.number: (source, readings[source.number]) for source in _source_nodes(root)}
     lines = [_head(plan, settings)]
     for operator in plan.operators:
         if operator.target is None:
             lines += _operator(operator, plan, sources)
     if not plan.operators:
-        lines += _source(sources[0], None)
+        lines += _source(*sources[0], None)
     return "\n".join(lines)
 
 
@@ -41,7 +41,9 @@ def _head(plan: PhysicalPlan, settings: FlowSettings) -> str:
     )
 
 
-def _operator(operator: PhysicalOperator, plan: PhysicalPlan, sources: dict[int, SourceNode]) -> list[str]:
+def _operator(
+    operator: PhysicalOperator, plan: PhysicalPlan, sources: Mapping[int, tuple[SourceNode, str]]
+) -> list[str]:
     lines = [operator.label, *(f"  {line}" for line in _facts(operator, plan))]
     inputs: list[tuple[str, Callable[[], list[str]]]] = []
     for index, port in enumerate(operator.ports):
@@ -49,7 +51,7 @@ def _operator(operator: PhysicalOperator, plan: PhysicalPlan, sources: dict[int,
         for number in port.operators:
             inputs.append((role, lambda n=number: _operator(plan.operators[n], plan, sources)))  # type: ignore[misc]
         for number in port.sources:
-            inputs.append((role, lambda n=number: _source(sources[n], plan)))  # type: ignore[misc]
+            inputs.append((role, lambda n=number: _source(*sources[n], plan)))  # type: ignore[misc]
     for place, (role, lines_of) in enumerate(inputs):
         last = place == len(inputs) - 1
         first, *rest = lines_of()
@@ -76,10 +78,12 @@ def _facts(operator: PhysicalOperator, plan: PhysicalPlan) -> list[str]:
     return facts
 
 
-def _source(source: SourceNode, plan: PhysicalPlan | None) -> list[str]:
+def _source(source: SourceNode, reading: str, plan: PhysicalPlan | None) -> list[str]:
     lines = [f"source {source.number}"]
     if plan is not None:
-        lines.append(f'  Spark job: "{plan.source_job(source.number)}"')
+        lines.append(f"  {reading}")
+        if reading.startswith("read by Spark"):
+            lines.append(f'  Spark job: "{plan.source_job(source.number)}"')
     if source.projected:
         lines.append(f"  computed by Spark: {', '.join(source.projected)}")
     lines.append(f"  {'sends' if plan is not None else 'output'}: {_columns(source.schema)}")

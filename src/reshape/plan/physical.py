@@ -138,6 +138,11 @@ class PhysicalPlan:
             report_s=self.report_s,
         )
 
+    @property
+    def output(self) -> pa.Schema:
+        """The rows of the result."""
+        return next(operator.output for operator in self.operators if operator.target is None)
+
     def source_target(self, source: int) -> tuple[int, int]:
         """The (operator, port) that a source feeds."""
         for operator in self.operators:

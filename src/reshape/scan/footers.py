@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -13,6 +13,8 @@ from reshape.scan.scan import Scan, Split
 
 # Footers wait for disks more than for cores.
 _READERS = 8
+# A piece takes a host some tens of milliseconds to read; opening its file takes about one.
+_PIECE_ROWS = 4 * 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,28 +23,32 @@ class _Footer:
 
     groups: tuple[tuple[int, int], ...]
 
-    def rows_between(self, start: int, end: int) -> int:
-        return sum(rows for middle, rows in self.groups if start <= middle < end)
-
 
 def with_footers(scan: Scan, most: int) -> Scan:
     """The scan with its splits' rows counted. Raises NotReadable for the first file that Arrow cannot read exactly."""
     splits = list({split.path: split for split in scan.splits}.values())
-    looked_at = _evenly(splits, most)
+    if len(splits) > most:
+        raise NotReadable(
+            f"it has {len(splits):,} files, more than the {most:,} whose footers are looked at beforehand"
+        )
     with ThreadPoolExecutor(_READERS, thread_name_prefix="footers") as readers:
-        footers = list(readers.map(lambda split: _footer(scan, split), looked_at))
-    footer_of = {split.path: footer for split, footer in zip(looked_at, footers, strict=True)}
-    return replace(scan, splits=tuple(_counted(split, footer_of.get(split.path)) for split in scan.splits))
+        footers = list(readers.map(lambda split: _footer(scan, split), splits))
+    footer_of = {split.path: footer for split, footer in zip(splits, footers, strict=True)}
+    pieces = [piece for split in scan.splits for piece in _pieces(split, footer_of[split.path])]
+    return replace(scan, splits=tuple(pieces))
 
 
-def _evenly(splits: Sequence[Split], most: int) -> Sequence[Split]:
-    if len(splits) <= most:
-        return splits
-    return [splits[number * len(splits) // most] for number in range(most)]
-
-
-def _counted(split: Split, footer: _Footer | None) -> Split:
-    return split if footer is None else replace(split, rows=footer.rows_between(split.start, split.end))
+def _pieces(split: Split, footer: _Footer) -> Iterator[Split]:
+    """A split cut between row groups: small pieces are dealt out evenly, and early results stand for more files."""
+    groups = [(middle, rows) for middle, rows in footer.groups if split.start <= middle < split.end]
+    start, rows_so_far = split.start, 0
+    for number, (middle, rows) in enumerate(groups):
+        rows_so_far += rows
+        if rows_so_far >= _PIECE_ROWS and number + 1 < len(groups):
+            end = middle + 1
+            yield replace(split, start=start, length=end - start, rows=rows_so_far)
+            start, rows_so_far = end, 0
+    yield replace(split, start=start, length=split.end - start, rows=rows_so_far)
 
 
 def _footer(scan: Scan, split: Split) -> _Footer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from reshape.errors import FlowError
 from reshape.scan.errors import NotReadable
@@ -12,8 +12,6 @@ from reshape.scan.scan import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-ScanMode = Literal["auto", "arrow", "spark"]
 
 
 @dataclass(frozen=True)
@@ -25,15 +23,27 @@ class Source:
     reason: str = ""
 
     @classmethod
-    def planned(cls, df: DataFrame, mode: ScanMode) -> Source:
-        """By Arrow where that gives Spark's rows, unless told otherwise; asks Spark to plan and runs no job."""
-        if mode == "spark":
-            return cls(df, None, "spark.reshape.scan is spark")
+    def planned(cls, df: DataFrame) -> Source:
+        """By hosts where that gives Spark's rows; asks Spark to plan and runs no job."""
         try:
             return cls(df, plan_scan(df))
         except NotReadable as error:
-            if mode == "arrow":
-                raise FlowError(
-                    f"spark.reshape.scan is arrow, but hosts cannot read a source of this flow: {error}. Set it to auto"
-                ) from error
             return cls(df, None, error.reason)
+
+    def check_scanned(self) -> None:
+        """Raises unless hosts read it."""
+        if self.scan is None:
+            raise FlowError(
+                f"spark.reshape.scan is arrow, but hosts cannot read a source of this flow: {self.reason}. Set it to "
+                "auto, or read plain Parquet files"
+            )
+
+    @property
+    def described(self) -> str:
+        """Who reads it, and why, for people."""
+        if self.scan is None:
+            return f"read by Spark: {self.reason}"
+        files = len({split.path for split in self.scan.splits})
+        rows = [split.rows for split in self.scan.splits]
+        total = "" if None in rows else f", {sum(filter(None, rows)):,} rows"
+        return f"read by hosts with Arrow: Parquet, {files:,} files in {len(rows):,} splits{total}"

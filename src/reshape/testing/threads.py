@@ -137,8 +137,7 @@ class ThreadedFlow:
             raise self.attempts.failure from (self._errors[0] if self._errors else None)
         if self._errors:
             raise self._errors[0]
-        schema = next(operator.output for operator in self._plan.operators if operator.target is None)
-        return pa.Table.from_batches([batch for output in self._outputs for batch in output], schema)
+        return pa.Table.from_batches([batch for output in self._outputs for batch in output], self._plan.output)
 
     def _await(self, hosts: Sequence[threading.Thread], limit_s: float) -> None:
         late = _join(hosts, limit_s)
