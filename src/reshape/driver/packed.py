@@ -51,4 +51,7 @@ def _packed(batches: list[pa.RecordBatch], schema: pa.Schema, host: int) -> pa.R
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return pa.record_batch([pa.array([host], pa.int32()), pa.array([sink.getvalue()], pa.binary())], schema=PACKED)
+    value = sink.getvalue()
+    offsets = pa.array([0, value.size], pa.int32()).buffers()[1]
+    rows = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, value])
+    return pa.record_batch([pa.array([host], pa.int32()), rows], schema=PACKED)

@@ -28,9 +28,7 @@ def with_footers(scan: Scan, most: int) -> Scan:
     """The scan with its splits' rows counted. Raises NotReadable for the first file that Arrow cannot read exactly."""
     splits = list({split.path: split for split in scan.splits}.values())
     if len(splits) > most:
-        raise NotReadable(
-            f"it has {len(splits):,} files, more than the {most:,} whose footers are looked at beforehand"
-        )
+        raise NotReadable(f"it has {len(splits):,} files, more than the {most:,} whose footers are looked at")
     with ThreadPoolExecutor(_READERS, thread_name_prefix="footers") as readers:
         footers = list(readers.map(lambda split: _footer(scan, split), splits))
     footer_of = {split.path: footer for split, footer in zip(splits, footers, strict=True)}
