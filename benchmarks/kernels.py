@@ -1,7 +1,7 @@
 """CPU seconds per million rows of every operator's kernels, without Spark, an exchange or a second thread.
 
-Two tables: sales (whole-number keys, Zipf's law and five keys of 5 % each, decimals, dates, short strings) and a list of
-files (a directory that has a third of the rows, about 100,000 others). Rows come in batches as they come from senders.
+Two tables: sales (whole-number keys, Zipf's law and five keys of 5 % each, decimals, dates, short strings) and a list
+of files (a directory that has a third of the rows, about 100,000 others). Rows come in batches as from senders.
 The best of several rounds counts: what else the machine does can only add to it.
 """
 

@@ -38,6 +38,7 @@ class CollectListLogic(AggregateLogic):
     """All values that are not null."""
 
     algebraic: ClassVar[bool] = False
+    merging_shrinks: ClassVar[bool] = False
     nullable: ClassVar[bool] = False
 
     def __init__(self, field: pa.Field) -> None:
@@ -62,6 +63,7 @@ class PercentileLogic(AggregateLogic):
     """Spark's `percentile`: exact, linear between the two nearest values, a double whatever the input is."""
 
     algebraic: ClassVar[bool] = False
+    merging_shrinks: ClassVar[bool] = False
 
     def __init__(self, field: pa.Field, percentages: Sequence[float], as_list: bool) -> None:
         if not (pat.is_integer(field.type) or pat.is_floating(field.type) or pat.is_decimal(field.type)):
