@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from reshape.kernels.codes import sorted_segments
 from reshape.operators.aggregates.base import AggregateLogic, Groups, as_doubles, nullable, present, unsupported
 
 
@@ -83,10 +84,7 @@ class PercentileLogic(AggregateLogic):
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         lengths = pc.list_value_length(states[0]).to_numpy()
         values = states[0].flatten().to_numpy(zero_copy_only=False)
-        # NumPy sorts NaN last, as Spark does.
-        by_value = np.argsort(values)
-        of_value = Groups(np.repeat(np.arange(len(lengths)), lengths)[by_value], len(lengths))
-        ordered = values[by_value[of_value.order]]
+        ordered = sorted_segments(values, lengths)
         starts = np.cumsum(lengths) - lengths
         absent = lengths == 0
         found = [self._interpolated(ordered, starts, lengths, absent, share) for share in self._percentages]
