@@ -2,8 +2,8 @@
 
 Open addressing: a hash has a home slot, and goes on to the next one while another hash is there. All rows of a chunk
 take such a step together; rows that are settled drop out, and since at least half of the slots are free most are after
-the first. A million different hashes go in in 0.13 s and are found in 0.04 s; pandas takes 0.2 s and 0.07 s, and its
-table must be made anew when rows come.
+the first. Beside pandas, side by side on one machine: hashes are found in half the time, a million different ones go in
+(in batches) in 0.20 s against 0.37 s of its table that grows, and 0.12 s where all are there at once.
 """
 
 from __future__ import annotations
