@@ -34,7 +34,7 @@ ROWS, HOT = 4_000, 7
 LIMIT_S = 60.0  # a flow that hangs
 KEYS = np.where(np.arange(ROWS) % 3 > 0, HOT, np.arange(ROWS) % 50)
 TABLE = pa.table({"k": pa.array(KEYS), "v": pa.array(np.arange(ROWS))})
-# A list per key: rows cannot be counted before they are sent, and a row that came twice or not at all would show.
+# Senders cannot combine rows of a median, so workers get all of them.
 NODE = GroupNode(SourceNode(0, TABLE.schema), GroupBySpec(TABLE.schema, (0,), (agg.Median("m", 1), agg.CountAll("n"))))
 
 
