@@ -25,8 +25,8 @@ from reshape.operators.sort import SortSpec
 from reshape.plan import aggregates as agg
 from reshape.plan.nodes import GroupNode, JoinNode, MapNode, Node, SortNode, SourceNode
 from reshape.plan.planner import Planner
+from reshape.testing import Cut
 
-from ..flows.threads import Cut
 from .brain import Doings
 from .faults import STEPS, faults_in
 from .running import REPORT_S, Weather, fast_control, run_chaos, run_paced
