@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -14,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from reshape.control.balancing import Balancing
-from reshape.driver import execution
+from reshape.driver import bounds
 from reshape.driver.execution import Execution
 from reshape.exchange.flight import Outlet
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
 from reshape.sender import flushing
+from reshape.testing import Cut, ThreadCluster, ThreadedFlow, cut_up
+from reshape.testing.threads import LIMIT_S
 
-from ..flows.threads import LIMIT_S, Cut, Partitions, ThreadedFlow, cut_up
 from .brain import Doings, chaos
 
 # The brain hears of everything about so often; a run of a few tenths of a second then has dozens of events.
@@ -48,25 +50,25 @@ class Weather:
         return cls(0.03, rng.choice((0.002, 0.005, 0.01)), rng.choice((0.01, 0.03, 0.1)), rng.choice(ROW_S))
 
 
-class PacedFlow(ThreadedFlow):
+class PacedCluster(ThreadCluster):
     """Sources wait a little between two batches, as over a slow link."""
 
-    def __init__(self, plan: PhysicalPlan, sources: Sequence[Partitions], seed: int, pace_s: float, **options: Any):
-        super().__init__(plan, sources, **options)
+    def __init__(self, seed: int, pace_s: float, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._seed = seed
         self._pace_s = pace_s
 
-    def _batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
         rng = Random(f"{self._seed} {source} {partition}")
-        for batch in super()._batches(source, partition):
+        for batch in super().batches(source, partition):
             yield batch
-            self._cancelled.wait(rng.uniform(0, self._pace_s))
+            self.cancelled.wait(rng.uniform(0, self._pace_s))
 
 
 @contextmanager
 def fast_control() -> Iterator[None]:
     """Rows leave, and sorts begin, earlier than by default: a short run sees many transfers."""
-    with patch.object(flushing, "FLUSH_S", REPORT_S / 2), patch.object(execution, "GATHER_S", REPORT_S):
+    with patch.object(flushing, "FLUSH_S", REPORT_S / 2), patch.object(bounds, "GATHER_S", REPORT_S):
         yield
 
 
@@ -125,7 +127,5 @@ def run_paced(
     cut = cut or Cut(seed, 4, 150)
     sources = [cut_up(table, np.random.default_rng([cut.seed, number]), cut) for number, table in enumerate(tables)]
     seen = executions if executions is not None else []
-    flow = PacedFlow(plan, sources, seed, weather.source_s, on_execution=seen.append)
-    outputs = flow.run(settings, limit_s)
-    schema = next(operator.output for operator in plan.operators if operator.target is None)
-    return pa.Table.from_batches([batch for output in outputs for batch in output], schema)
+    flow = ThreadedFlow(plan, sources, seen.append, partial(PacedCluster, seed, weather.source_s))
+    return flow.run(settings, limit_s)

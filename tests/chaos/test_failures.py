@@ -26,8 +26,8 @@ from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.sort import SortSpec
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
+from reshape.testing import Cut
 
-from ..flows.threads import Cut
 from .brain import Doings
 from .faults import STEPS, faults_in
 from .running import REPORT_S, Weather, fast_control, run_chaos, run_paced

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 
 import pyarrow as pa
@@ -12,10 +13,11 @@ from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
+from reshape.testing import ThreadedFlow
+from reshape.testing.cutting import Partitions
 
-from ..flows.threads import Partitions
 from .brain import Doings, chaos
-from .running import PacedFlow, Weather, fast_control, slow_links, with_chaos
+from .running import PacedCluster, Weather, fast_control, slow_links, with_chaos
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +59,7 @@ def run(node: Node, sources: list[Partitions], seed: int) -> None:
     doings = Doings(seed, eagerness=0.7)
     with chaos(doings), fast_control(), slow_links(seed, weather.link_s):
         plan = with_chaos(Planner().plan(node, "order", hosts, rng.randint(max(hosts, 3), 6)), weather)
-        PacedFlow(plan, sources, seed, weather.source_s).run(limit_s=60.0)
+        ThreadedFlow(plan, sources, cluster=partial(PacedCluster, seed, weather.source_s)).run(limit_s=60.0)
     total.add(doings)
 
 

@@ -12,11 +12,11 @@ import pytest
 import reshape
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
+from reshape.testing import Cut
 
 from ..flows.compare import check
 from ..flows.running import Rig, plan_of
 from ..flows.steps import Case
-from ..flows.threads import Cut
 from .brain import Doings
 from .cases import SHAPES, chaos_case
 from .running import run_chaos

@@ -24,7 +24,7 @@ from reshape.operators.base import HashedKeys, MiniPartitions
 from reshape.operators.errors import OutOfRange, StateMismatch, UnsupportedAggregate, UserAggregateFailed
 from reshape.operators.group_by import GroupBy, GroupBySpec
 
-from .samples import NAN, VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, table
+from .samples import HASHES_LIKE_NULL, NAN, VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, table
 
 QUARTILES = (0.0, 0.25, 0.5, 0.9, 1.0)
 BIG = 10**12
@@ -234,6 +234,51 @@ def test_sums_that_overflow_only_on_the_way_do_not_fail() -> None:
     assert grouped(spec, data, rows=1) == Result([(1, 2**63 - 1)])
     least = pa.table({"k": pa.array([1]), "v": pa.array([-(2**63)])})
     assert grouped(GroupBySpec(least.schema, (0,), (Sum("s", 1),)), least) == Result([(1, -(2**63))])
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+@pytest.mark.parametrize("most", [2**31, 2**53 + 1, 2**63 - 1])
+def test_sums_of_longs_are_exact_whether_they_fit_on_the_way_or_not(rows: int, most: int) -> None:
+    """In one update, over many of them, and when the parts of two workers are merged."""
+    values = [most, most - 1, -most, most, -most, -most + 1, 5]
+    data = pa.table({"k": pa.array([1] * 7 + [2]), "v": pa.array([*values, most])})
+    spec = GroupBySpec(data.schema, (0,), (Sum("s", 1),))
+    assert grouped(spec, data, rows) == Result([(1, sum(values)), (2, most)])
+    owner, helper = GroupBy(spec), GroupBy(spec, scattered=True)
+    feed(owner, 0, data.slice(0, 2))
+    feed(helper, 0, data.slice(2))
+    owner.merge_state(over_the_wire(helper.export_scattered()))
+    assert counted(owner.finish()) == Result([(1, sum(values)), (2, most)])
+
+
+def test_a_sum_that_does_not_fit_once_parts_are_merged() -> None:
+    data = pa.table({"k": pa.array([1, 1]), "v": pa.array([-(2**63), -1])})
+    spec = GroupBySpec(data.schema, (0,), (Sum("s", 1),))
+    owner, helper = GroupBy(spec), GroupBy(spec, scattered=True)
+    feed(owner, 0, data.slice(0, 1))
+    feed(helper, 0, data.slice(1))
+    owner.merge_state(over_the_wire(helper.export_scattered()))
+    with pytest.raises(OutOfRange, match="bigint"):
+        list(owner.finish())
+
+
+def test_many_groups_merged_many_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys with nulls and one that hashes like null; some leave on the way and come back."""
+    monkeypatch.setattr(group_by_module, "_BLOCK_ROWS", 500)
+    monkeypatch.setattr(group_by_module, "_POOL_BYTES", 1)
+    rng = np.random.default_rng(4)
+    keys = [[None, HASHES_LIKE_NULL, -5][v] if v < 3 else v for v in rng.integers(0, 3_000, 20_000).tolist()]
+    data = pa.table({"k": pa.array(keys, pa.int64()), "unread": pa.array(["x"] * len(keys))})
+    operator = GroupBy(GroupBySpec(data.schema, (0,), (CountAll("n"), CountDistinct("d", (0,)))))
+    for number, batch in enumerate(batches_of(data, 100)):
+        operator.add(0, batch)
+        if number % 20 == 7:
+            operator.merge_state(
+                over_the_wire(operator.export_state(MiniPartitions(frozenset({0}), 1, 3), remove=True))
+            )
+    operator.end_port(0)
+    wanted = [(key, count, int(key is not None)) for key, count in Counter(keys).items()]
+    assert counted(operator.finish()) == Result(wanted)
 
 
 @pytest.mark.parametrize("rows", [2, 3, 1000])

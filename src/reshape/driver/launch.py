@@ -49,19 +49,22 @@ class LaunchedFlow:
         check(spark, plan.hosts, sources=len(scans) < len(sources))
         stop_flows_on_interrupt(_interrupt)
         shipping.ship(spark.sparkContext)
-        cluster = SparkCluster(spark, plan, sources, self._address)
-        self.attempts = Attempts(unique_name(plan.name), plan, cluster, scans, tls, log_directory)
+
+        # No method: what is registered lives until nobody can run the flow, so it must not know the result below.
+        def address() -> FlowAddress:
+            return FlowAddress(attempts.name, location, attempts.access)
+
+        cluster = SparkCluster(spark, plan, sources, address)
+        attempts = Attempts(unique_name(plan.name), plan, cluster, scans, tls, log_directory)
         service = _service(spark, tls)
         service.drop_unneeded()
-        self._location = service.register(self.attempts.name, self.attempts)
+        location = service.register(attempts.name, attempts)
         hosts = cluster.hosts(settings, local=is_local(spark), packed=exchange)
-        service.keep_while(self.attempts.name, runnable(hosts))
+        service.keep_while(attempts.name, runnable(hosts))
         # Without an exchange behind it, a barrier stage cannot serve actions that want some of its partitions only.
+        self.attempts = attempts
         self.kept = hosts.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN) if exchange else hosts
         self.df = self.kept.mapInArrow(unpacking(), from_arrow_schema(plan.output)) if exchange else hosts
-
-    def _address(self) -> FlowAddress:
-        return FlowAddress(self.attempts.name, self._location, self.attempts.access)
 
 
 def _interrupt() -> None:

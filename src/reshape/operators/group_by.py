@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from reshape.kernels.columns import Rows
 from reshape.kernels.hashing import U64, hash_rows
 from reshape.operators.aggregates.base import OPERATOR
 from reshape.operators.aggregates.description import Aggregate
@@ -24,10 +23,10 @@ from reshape.operators.grouping import Grouping
 from reshape.operators.spec import Combiner, Narrowed, PortSpec, Spec, chosen
 
 # Rows of one block: some hundred microseconds of fixed cost are then a few nanoseconds a row.
-_BLOCK_ROWS = 65_536
+_BLOCK_ROWS = 131_072
 
 # A pool smaller than this is not worth a merge.
-_POOL_BYTES = 4 << 20
+_POOL_BYTES = 16 << 20
 
 # What a preview may merge on its own account, four times a second.
 _PREVIEW_BYTES = 16 << 20
@@ -136,6 +135,8 @@ class GroupBy(Operator):
         super().__init__(self._grouping.output_schema, scattered=scattered, output_rows=output_rows)
         self.spec = spec
         self._groups: pa.RecordBatch | None = None
+        # Numbers the keys of the groups; empty until it is needed.
+        self._table = self._grouping.key_table()
         self._pool: list[pa.RecordBatch] = []
         self._pool_bytes = 0
         self._block: list[pa.RecordBatch] = []
@@ -171,7 +172,7 @@ class GroupBy(Operator):
 
     @property
     def state_bytes(self) -> int:
-        merged = 0 if self._groups is None else self._groups.nbytes
+        merged = 0 if self._groups is None else self._groups.nbytes + self._table.nbytes
         return int(merged + self._pool_bytes + sum(batch.nbytes for batch in self._block))
 
     def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
@@ -182,10 +183,10 @@ class GroupBy(Operator):
             chosen = keys.holds(self._hashes(groups))
             if remove:
                 rest = groups.filter(pa.array(~chosen))
-                self._groups = rest if rest.num_rows else None
+                self._replace(rest if rest.num_rows else None)
             groups = groups.filter(pa.array(chosen))
         elif remove:
-            self._groups = None
+            self._replace(None)
         return bounded(groups, self.output_rows)
 
     def merge_state(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -212,23 +213,26 @@ class GroupBy(Operator):
         self._pool.append(batch)
         self._pool_bytes += batch.nbytes
         merged = 0 if self._groups is None else self._groups.nbytes
-        if self._pool_bytes > max(_POOL_BYTES, merged):
+        if self._grouping.merging_shrinks and self._pool_bytes > max(_POOL_BYTES, merged):
             self._merge_pool()
 
     def _reduce_block(self) -> None:
         """Rows of the block to partial rows in the pool."""
         if not self._block:
             return
-        rows = Rows.of(self.spec.schema, self._block)
+        rows = self._grouping.gathered(self._block)
         self._block, self._block_rows = [], 0
         for block in rows.batches(len(rows)):
             self._add_partial(self._grouping.combine(block))
 
     def _merge_pool(self) -> None:
-        parts = self._pool if self._groups is None else [self._groups, *self._pool]
-        if parts:
-            self._groups = self._grouping.merge(parts)
+        self._groups = self._grouping.merge(self._groups, self._pool, self._table)
         self._pool, self._pool_bytes = [], 0
+
+    def _replace(self, groups: pa.RecordBatch | None) -> None:
+        """Other groups in place of those that the table numbers."""
+        self._groups = groups
+        self._table = self._grouping.key_table()
 
     def _merged(self) -> pa.RecordBatch | None:
         """All groups, one partial row each."""

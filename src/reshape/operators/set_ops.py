@@ -121,6 +121,8 @@ class _SetOperator(Operator):
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._check_finish()
+        if self._shown.all_flagged:
+            return iter(())
         rows, shown = self._shown.rows()
         pending = np.flatnonzero(~shown)
         return rows.batches(self.output_rows, pending)

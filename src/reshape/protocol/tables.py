@@ -48,6 +48,8 @@ def _pack_rules(rules: Mapping[Any, Shares]) -> list[list[Any]]:
 
 
 def _unpack_rules(packed: list[list[Any]]) -> dict[Any, Shares]:
+    if type(packed) is not list:
+        raise ValueError(f"rules in a {type(packed).__name__}")
     rules: dict[int, Shares] = {}
     for scope, parts in packed:
         numbers = [scope, *(number for part in parts for number in part)]

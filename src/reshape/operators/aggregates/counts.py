@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reshape.kernels.codes import different_pairs
 from reshape.kernels.hashing import validity
 from reshape.kernels.keys import KeyColumns, check_keys, normalised
 from reshape.operators.aggregates.base import OPERATOR, AggregateLogic, Groups
 from reshape.operators.aggregates.description import Aggregate, OfColumn, OfColumns, SparkCall
-from reshape.operators.aggregates.lists import flattened, lists_of
+from reshape.operators.aggregates.lists import flattened
 from reshape.operators.aggregates.registry import spark_function
 
 
@@ -127,5 +128,9 @@ class CountDistinctLogic(AggregateLogic):
         return pc.list_value_length(states[0]).cast(pa.int64())
 
     def _distinct(self, values: pa.Array, groups: Groups) -> pa.Array:
-        _, first = KeyColumns([pa.array(groups.codes), values], len(values)).codes()
-        return lists_of(values.take(pa.array(first)), groups.only(first), self._value_type)
+        codes, first = KeyColumns([values], len(values)).codes()
+        group, code = different_pairs(groups.codes, codes, len(first))
+        offsets = np.zeros(groups.count + 1, dtype=np.int64)
+        np.cumsum(np.bincount(group, minlength=groups.count), out=offsets[1:])
+        kept = values.take(pa.array(first[code]))
+        return pa.LargeListArray.from_arrays(pa.array(offsets), kept, type=self.state_types[0])

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from reshape.kernels.codes import sorted_segments
 from reshape.operators.aggregates.base import AggregateLogic, Groups, as_doubles, nullable, present, unsupported
 from reshape.operators.aggregates.description import Aggregate, OfColumn, SparkCall
 from reshape.operators.aggregates.registry import spark_function
@@ -92,6 +93,7 @@ class CollectListLogic(AggregateLogic):
     """All values that are not null."""
 
     algebraic: ClassVar[bool] = False
+    merging_shrinks: ClassVar[bool] = False
     nullable: ClassVar[bool] = False
 
     def __init__(self, field: pa.Field) -> None:
@@ -116,6 +118,7 @@ class PercentileLogic(AggregateLogic):
     """Spark's `percentile`: exact, linear between the two nearest values, a double whatever the input is."""
 
     algebraic: ClassVar[bool] = False
+    merging_shrinks: ClassVar[bool] = False
 
     def __init__(self, field: pa.Field, percentages: Sequence[float], as_list: bool) -> None:
         if not (pat.is_integer(field.type) or pat.is_floating(field.type) or pat.is_decimal(field.type)):
@@ -135,10 +138,7 @@ class PercentileLogic(AggregateLogic):
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         lengths = pc.list_value_length(states[0]).to_numpy()
         values = states[0].flatten().to_numpy(zero_copy_only=False)
-        # NumPy sorts NaN last, as Spark does.
-        by_value = np.argsort(values)
-        of_value = Groups(np.repeat(np.arange(len(lengths)), lengths)[by_value], len(lengths))
-        ordered = values[by_value[of_value.order]]
+        ordered = sorted_segments(values, lengths)
         starts = np.cumsum(lengths) - lengths
         absent = lengths == 0
         found = [self._interpolated(ordered, starts, lengths, absent, share) for share in self._percentages]
