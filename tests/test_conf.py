@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from reshape.control.settings import OPTIONS, AdaptiveTau, FirstPhase, StrategyS
 from reshape.errors import SettingError
 
 
-def session(**settings: str) -> Any:
-    """The part of a session that settings are read from; the real one is used in tests/spark/test_api.py."""
-    return SimpleNamespace(conf=SimpleNamespace(getAll={"spark.app.name": "x", **settings}))
+def session(**settings: str) -> dict[str, str]:
+    """Settings as a session has them; a real one is used in tests/spark/test_api.py."""
+    return {"spark.app.name": "x", **settings}
 
 
 def test_defaults() -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PREFIX = "spark.reshape."
 SCANS = ("auto", "arrow", "spark")
+_BETWEEN = "\x1e"  # no setting has a record separator in it
 
 
 class OperatorOptions(TypedDict, total=False):
@@ -177,10 +178,10 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _checked(name, name, value) for name, value in options.items() if value is not None}
 
 
-def settings_of(spark: SparkSession, options: Mapping[str, Any]) -> FlowSettings:
-    """The settings of a flow in this session."""
+def settings_of(session: Mapping[str, str], options: Mapping[str, Any]) -> FlowSettings:
+    """The settings of a flow in a session with these settings."""
     of_session: dict[str, Any] = {}
-    for key, value in sorted(spark.conf.getAll.items()):
+    for key, value in sorted(session.items()):
         if not key.startswith(PREFIX):
             continue
         name = _NAMES.get(key)
@@ -194,6 +195,13 @@ def settings_of(spark: SparkSession, options: Mapping[str, Any]) -> FlowSettings
             "give more workers or fewer hosts"
         )
     return settings
+
+
+def session_settings(spark: SparkSession) -> dict[str, str]:
+    """All settings of a session. In one call: `conf.getAll` takes one for each of them, 30 ms in all."""
+    settings: Any = spark._jsparkSession.conf().getAll()
+    pairs = (pair.partition(" -> ") for pair in settings.mkString(_BETWEEN).split(_BETWEEN))
+    return {key: value for key, _, value in pairs}
 
 
 def _checked(name: str, shown: str, value: Any) -> Any:

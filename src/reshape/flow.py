@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from reshape.conf import TUNABLE, FlowSettings, checked_options, settings_of
+from reshape.conf import TUNABLE, FlowSettings, checked_options, session_settings, settings_of
 from reshape.control.balancing import Balancing
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.session import default_hosts
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Unpack
 
-    from pyspark.sql import Column, DataFrame
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, DataFrameWriter, Row
     from pyspark.sql.types import StructType
 
     from reshape.conf import FlowOptions, OperatorOptions
@@ -175,12 +177,38 @@ class Flow:
         """The result as a lazy Spark DataFrame; every action on it runs the flow.
 
         Behind the flow comes an exchange that makes everything work on the result. Without it (``exchange=False``) rows
-        reach Spark sooner, but only actions that want all partitions work: write, collect, count, join.
+        reach Spark sooner, but only actions that want all partitions work: write, collect, count, join. The flow's own
+        actions (``count``, ``collect``, ``toArrow``, ``toPandas``, ``write``) do without it by themselves.
         """
         if self._tree.df is not None:
             return self._tree.df
         settings = self._settings()
         return self._launched(settings, previews=False, exchange=exchange).df
+
+    def count(self) -> int:
+        """Run the flow; the number of its rows."""
+        return self.toDF(exchange=False).count()
+
+    def collect(self) -> list[Row]:
+        """Run the flow; its rows."""
+        return self.toDF(exchange=False).collect()
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        """Run the flow; its rows as an Arrow table, in the driver's memory."""
+        return self.toDF(exchange=False).toArrow()
+
+    def toPandas(self) -> pd.DataFrame:  # noqa: N802
+        """Run the flow; its rows as a pandas DataFrame, in the driver's memory."""
+        return self.toDF(exchange=False).toPandas()
+
+    @property
+    def write(self) -> DataFrameWriter:
+        """PySpark's writer of the result; saving it runs the flow. One partition for each host."""
+        return self.toDF(exchange=False).write
+
+    def show(self, n: int = 20, truncate: bool | int = True, vertical: bool = False) -> None:
+        """Run the flow and print its first rows."""
+        self.toDF().show(n, truncate, vertical)
 
     def start(self) -> Query:
         """Run in the background. The handle tells progress and partial results, and has the result at the end."""
@@ -203,7 +231,7 @@ class Flow:
         return explained(self._pruned.node, self._plan(settings), settings, readings)
 
     def _settings(self) -> FlowSettings:
-        return settings_of(self._tree.spark, self._options)
+        return settings_of(session_settings(self._tree.spark), self._options)
 
     def _plan(self, settings: FlowSettings) -> PhysicalPlan:
         hosts = settings.hosts

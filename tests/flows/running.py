@@ -44,7 +44,7 @@ class Rig:
         if not plan.operators:  # a union of sources is left to Spark
             return flow.toDF().toArrow()
         # A flow may have Spark compute on a source; the threads take what comes of that.
-        sources = [self.rows(df) for df in flow._sources]
+        sources = [self.rows(df) for df in flow._pruned.sources]
         cut = Cut(self.case.seed, self.case.partitions, self.case.batch_rows)
         settings = HostSettings(self.case.queue_bytes, self.case.spill)
         return run_flow(plan, sources, cut, settings=settings, on_execution=on_execution)
