@@ -42,8 +42,10 @@ def plot_ratios(file: Path, results: Mapping[str, Any]) -> None:
                 panel.plot(middles, at, "o", color=colour, label=way)
         panel.axvline(1, color="black", linewidth=0.8)
         panel.set_xscale("log")
+        for axis_formatter in (panel.xaxis.set_major_formatter, panel.xaxis.set_minor_formatter):
+            axis_formatter("{x:g}")
         panel.set_yticks(range(len(names)), [name.rpartition("@")[0] for name in names])
-        panel.invert_yaxis()
+        panel.set_ylim(len(names) - 0.5, -0.5)
         panel.set_title(data_set, loc="left")
     panels[0].legend()
     panels[-1].set_xlabel("times as fast as the faster of Spark's two ways")
