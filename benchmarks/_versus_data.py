@@ -175,8 +175,8 @@ class Store:
             )
 
     def _days(self) -> Iterator[pa.Table]:
-        days = np.arange(DAYS, dtype=np.int32)
-        yield pa.table({"day": days, "month": _words("month ", days // 30), "weekday": days % 7})
+        days = np.arange(DAYS)
+        yield pa.table({"day": days.astype(np.int32), "month": _words("month ", days // 30), "weekday": days % 7})
 
     def _files(self) -> Iterator[pa.Table]:
         """In order of time, as a walk over logs or a listing by date gives them."""
@@ -267,7 +267,8 @@ def _drawn(rng: Rng, law: Law, keys: Ints, rows: int) -> pa.Array:
 @lru_cache(maxsize=4)
 def _cumulative(keys: int, exponent: float) -> npt.NDArray[np.float64]:
     weights = np.arange(1, keys + 1, dtype=np.float64) ** -exponent
-    return np.cumsum(weights) / weights.sum()
+    summed: npt.NDArray[np.float64] = np.cumsum(weights) / weights.sum()
+    return summed
 
 
 def _words(before: str, numbers: Ints, after: str = "") -> pa.Array:

@@ -120,7 +120,7 @@ def young_session(store: Store, way: str) -> None:
 
 
 def _in_a_process_of_its_own(args: argparse.Namespace, way: str) -> dict[str, Any]:
-    script = Path(__file__).with_name("versus_spark.py")
+    script = str(Path(__file__).with_name("versus_spark.py"))
     command = [sys.executable, script, "--young-session", way, "--rows", str(FEW_ROWS), "--data", str(args.data)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=YOUNG_LIMIT_S)
     if done.returncode:
