@@ -135,8 +135,11 @@ def local_session(
     """A Spark session on this machine that fits flows.
 
     ``cores``: those to use, all unless given. Settings of Spark go into ``config`` by their names, or are named with
-    ``_`` for each dot: ``local_session(spark_driver_memory="4g")``.
+    ``_`` for each dot: ``local_session(spark_driver_memory="4g")``. A new session readies Spark's Python processes in
+    the background, so that the first flow need not.
     """
+    from reshape.driver.warming import warm_up
     from reshape.machine.local_session import local_session as make
 
-    return make(name, cores, {**(config or {}), **{key.replace("_", "."): value for key, value in more.items()}})
+    named = {key.replace("_", "."): value for key, value in more.items()}
+    return make(name, cores, {**(config or {}), **named}, warm_up)

@@ -43,6 +43,7 @@ def demo_directory() -> Iterator[Path]:
 @contextlib.contextmanager
 def quiet_session(directory: Path, slots: int) -> Iterator[SparkSession]:
     """A local session with so many slots, whatever the cores. Messages of Spark go to a file in the directory."""
+    from reshape.driver.warming import warm_up
     from reshape.machine.local_session import local_session
 
     config = {
@@ -54,7 +55,7 @@ def quiet_session(directory: Path, slots: int) -> Iterator[SparkSession]:
     }
     try:
         with _stderr_to(directory / LOG):
-            spark = local_session("reshape demo", None, config)
+            spark = local_session("reshape demo", None, config, warm_up)
         yield spark
     finally:
         with _deaf_to_interrupts():

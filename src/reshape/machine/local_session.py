@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reshape.errors import UnsuitableSession
@@ -23,8 +23,13 @@ EXTRA_SLOTS = 2
 ARROW_ROWS = 65_536
 
 
-def local_session(name: str, cores: int | None, config: Mapping[str, Any]) -> SparkSession:
-    """A new session, or the one that is there if it has these settings. Raises `UnsuitableSession` otherwise."""
+def local_session(
+    name: str, cores: int | None, config: Mapping[str, Any], on_new: Callable[[SparkSession, int], None]
+) -> SparkSession:
+    """A new session, or the one that is there if it has these settings. Raises `UnsuitableSession` otherwise.
+
+    ``on_new`` is called with a new session and its number of cores.
+    """
     if cores is not None and cores < 1:
         raise UnsuitableSession(
             f"local_session: cores = {cores!r} is not possible; it must be a whole number from 1 on"
@@ -36,11 +41,14 @@ def local_session(name: str, cores: int | None, config: Mapping[str, Any]) -> Sp
 
     used = machine_cores().slots if cores is None else cores
     settings = {**_defaults(name, used), **{key: _text(value) for key, value in config.items()}}
-    _check_running(settings)
+    is_new = not _is_running(settings)
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if is_new:
+        on_new(session, used)
+    return session
 
 
 def _defaults(name: str, cores: int) -> dict[str, str]:
@@ -63,13 +71,14 @@ def _driver_memory() -> str:
     return f"{min(8, max(1, memory().usable // (4 * GIB)))}g"
 
 
-def _check_running(settings: Mapping[str, str]) -> None:
-    """Settings of a context are fixed when it starts; a session that runs with others would only seem to have these."""
+def _is_running(settings: Mapping[str, str]) -> bool:
+    """Is there a session with these settings? Those of a context are fixed when it starts; a session that runs with
+    others would only seem to have these, so that raises."""
     from pyspark import SparkContext
 
     running = SparkContext._active_spark_context
     if running is None:
-        return
+        return False
     conf = running.getConf()
     fixed = {key: value for key, value in settings.items() if not key.startswith("spark.sql.")}
     differing = [
@@ -80,6 +89,7 @@ def _check_running(settings: Mapping[str, str]) -> None:
             f"local_session: a Spark session runs already with other settings ({'; '.join(differing)}). Use it as it "
             "is (reshape.read takes DataFrames of any session), or stop it first (spark.stop())"
         )
+    return True
 
 
 def _text(value: Any) -> str:

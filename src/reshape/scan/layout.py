@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pat
 
+from reshape.errors import ReshapeError
 from reshape.scan.calendar import calendar_refusal
 from reshape.scan.scan import ReadFacts, ScanColumn
 from reshape.scan.stored_types import refusal
@@ -16,7 +17,7 @@ from reshape.scan.stored_types import refusal
 _LIST_ELEMENTS = ("element", "item")
 
 
-class Unfit(Exception):
+class Unfit(ReshapeError):
     """A file that Arrow would not read as Spark does; becomes a typed error where the path is at hand."""
 
 
