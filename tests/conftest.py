@@ -10,6 +10,13 @@ from typing import Any
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever asks for a Spark session needs a JVM; tests that start one in another way say so themselves."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+            item.add_marker("jvm")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """Folders that want other SQL settings make a ``newSession`` of it: one JVM is enough."""

@@ -14,15 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from reshape.driver import execution
-from reshape.driver.execution import Execution
 from reshape.exchange.flight import Outlet
 from reshape.host.host import HostSettings
 from reshape.plan.balancing import Balancing
 from reshape.plan.physical import PhysicalPlan
 from reshape.sender import flushing
 
-from ..flows.threads import LIMIT_S, Cut, Partitions, ThreadedFlow, cut_up
-from .brain import Doings, chaos
+from ..flows.threads import Cut, Partitions, ThreadedFlow, cut_up
+from .brain import chaos
+from .samples import Sample
+from .script import STRATEGY, Script, scripted
+from .transfers import Doings
+from .valves import GatedFlow, Valves
 
 # The brain hears of everything about so often; a run of a few tenths of a second then has dozens of events.
 REPORT_S = 0.02
@@ -86,46 +89,41 @@ def slow_links(seed: int, most_s: float) -> Iterator[None]:
         yield
 
 
-def with_chaos(plan: PhysicalPlan, weather: Weather) -> PhysicalPlan:
-    """The same plan with a chaos brain at every input."""
-    mitigation = Balancing("chaos", delay_s=weather.control_s)
-    changes = {"mitigation": mitigation, "cost_s_per_row": weather.row_s}
-    operators = tuple(replace(operator, **changes) for operator in plan.operators)
+def balanced_by(plan: PhysicalPlan, balancing: Balancing, row_s: float = 0.0) -> PhysicalPlan:
+    """The same plan with this brain at every input."""
+    operators = tuple(replace(operator, mitigation=balancing, cost_s_per_row=row_s) for operator in plan.operators)
     return replace(plan, operators=operators, report_s=REPORT_S)
+
+
+def with_chaos(plan: PhysicalPlan, weather: Weather) -> PhysicalPlan:
+    return balanced_by(plan, Balancing("chaos", delay_s=weather.control_s), weather.row_s)
+
+
+def run_script(sample: Sample, script: Script, doings: Doings) -> list[list[pa.RecordBatch]]:
+    """Run a sample with a brain at each input that works through a script; what the hosts gave."""
+    valves = Valves()
+    with scripted(doings, valves, script), fast_control():
+        plan = balanced_by(sample.plan(), Balancing(STRATEGY))
+        outputs = GatedFlow(plan, sample.sources, valves).run()
+    assert valves.gates
+    assert all(gate.is_open for gate in valves.gates.values()), "a script was not worked through"
+    return outputs
 
 
 def run_chaos(
     plan: PhysicalPlan,
-    tables: Sequence[pa.Table],
+    sources: Sequence[Partitions],
     doings: Doings,
     *,
-    cut: Cut | None = None,
     weather: Weather | None = None,
     settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
-    limit_s: float = LIMIT_S,
-) -> pa.Table:
-    """Run a plan under chaos; the rows of its result in the order of hosts."""
+) -> list[list[pa.RecordBatch]]:
+    """Run a plan under chaos; what the hosts gave."""
     weather = weather or Weather.of(doings.seed)
     with chaos(doings), fast_control(), slow_links(doings.seed, weather.link_s):
-        plan = with_chaos(plan, weather)
-        return run_paced(plan, tables, doings.seed, weather, cut=cut, settings=settings, limit_s=limit_s)
+        flow = PacedFlow(with_chaos(plan, weather), sources, doings.seed, weather.source_s)
+        return flow.run(settings)
 
 
-def run_paced(
-    plan: PhysicalPlan,
-    tables: Sequence[pa.Table],
-    seed: int,
-    weather: Weather,
-    *,
-    cut: Cut | None = None,
-    settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
-    limit_s: float = LIMIT_S,
-    executions: list[Execution] | None = None,
-) -> pa.Table:
-    cut = cut or Cut(seed, 4, 150)
-    sources = [cut_up(table, np.random.default_rng([cut.seed, number]), cut) for number, table in enumerate(tables)]
-    seen = executions if executions is not None else []
-    flow = PacedFlow(plan, sources, seed, weather.source_s, on_execution=seen.append)
-    outputs = flow.run(settings, limit_s)
-    schema = next(operator.output for operator in plan.operators if operator.target is None)
-    return pa.Table.from_batches([batch for output in outputs for batch in output], schema)
+def cut_sources(tables: Sequence[pa.Table], cut: Cut) -> list[Partitions]:
+    return [cut_up(table, np.random.default_rng([cut.seed, number]), cut) for number, table in enumerate(tables)]

@@ -19,8 +19,6 @@ from reshape.exchange.wire import StreamName
 
 from .host_process import SCHEMA, FedFlow, relay
 
-pytestmark = pytest.mark.slow
-
 BUDGET = 16 * 1024 * 1024
 ROW_BYTES = 1_024
 BATCH_ROWS = 512

@@ -10,8 +10,6 @@ from .compare import check
 from .generate import random_case
 from .running import Rig
 
-pytestmark = pytest.mark.slow
-
 SEEDS = range(10_000, 10_064)  # other flows than those of the threads
 
 

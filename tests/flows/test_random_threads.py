@@ -10,8 +10,6 @@ from .compare import check
 from .generate import random_case
 from .running import Rig
 
-pytestmark = pytest.mark.slow
-
 SEEDS = range(160)
 
 

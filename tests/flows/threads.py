@@ -149,7 +149,11 @@ def run_flow(
     ``on_execution`` gets the execution before its sources start, to meddle with it while the flow runs.
     """
     sources = [cut_up(table, np.random.default_rng([cut.seed, number]), cut) for number, table in enumerate(tables)]
-    outputs = ThreadedFlow(plan, sources, on_execution).run(settings, limit_s)
+    return table_of(plan, ThreadedFlow(plan, sources, on_execution).run(settings, limit_s))
+
+
+def table_of(plan: PhysicalPlan, outputs: Sequence[Sequence[pa.RecordBatch]]) -> pa.Table:
+    """What hosts gave, in their order."""
     schema = next(operator.output for operator in plan.operators if operator.target is None)
     return pa.Table.from_batches([batch for output in outputs for batch in output], schema)
 

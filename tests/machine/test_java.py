@@ -240,7 +240,7 @@ class TestWrapper:
         assert [path.name for path in (wrapper / "bin").iterdir()] == ["java"]
 
 
-@pytest.mark.slow
+@pytest.mark.jvm
 def test_spark_runs_without_java_on_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", path_without_java(tmp_path))

@@ -167,7 +167,6 @@ def with_amounts(kinds: dict[str, str], kind: pa.DataType, rows: int = 400, seed
     return table(kinds, rows, seed).append_column("v", pa.array(values, type=kind))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [
@@ -190,7 +189,6 @@ def test_numbers_equal_spark(spark: Any, kind: pa.DataType) -> None:
     assert grouped(spec, data) == counted(wanted, list_columns(spec))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["string", "binary", "boolean", "date", "timestamp", "double", "float", "decimal", "long"]
 )
@@ -202,7 +200,6 @@ def test_values_and_keys_of_all_types_equal_spark(spark: Any, kind: str) -> None
     assert grouped(spec, data) == counted(wanted, list_columns(spec))
 
 
-@pytest.mark.slow
 def test_global_aggregates_and_several_columns_equal_spark(spark: Any) -> None:
     data = with_amounts({"a": "string", "b": "double"}, pa.int32())
     aggregates = (*numeric(2), CountDistinct("pairs", (0, 1)), Max("a", 0), Min("b", 1))
@@ -213,7 +210,6 @@ def test_global_aggregates_and_several_columns_equal_spark(spark: Any) -> None:
     assert grouped(by_key, data) == counted(from_spark(spark, by_key, data).toArrow(), list_columns(by_key))
 
 
-@pytest.mark.slow
 def test_infinities_equal_spark(spark: Any) -> None:
     data = pa.table(
         {
@@ -225,7 +221,6 @@ def test_infinities_equal_spark(spark: Any) -> None:
     assert grouped(spec, data) == counted(from_spark(spark, spec, data).toArrow(), list_columns(spec))
 
 
-@pytest.mark.slow
 def test_sums_that_do_not_fit_fail_in_spark_too(spark: Any) -> None:
     longs = pa.table({"k": pa.array([1, 1]), "v": pa.array([2**63 - 1, 1])})
     wide = decimal.Decimal("9" * 38)

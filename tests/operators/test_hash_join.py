@@ -74,7 +74,6 @@ def expected(left: pa.Table, right: pa.Table, keys: int, how: str) -> Any:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", KINDS)
 @pytest.mark.parametrize("keys", [("long",), ("string",), ("double", "date"), ("decimal", "boolean", "timestamp")])
 def test_equals_spark(spark: Any, how: str, keys: tuple[str, ...]) -> None:
@@ -88,7 +87,6 @@ def test_equals_spark(spark: Any, how: str, keys: tuple[str, ...]) -> None:
         assert rows_of(joined(spec_of(left, right, len(keys), how, build), left, right)) == wanted
 
 
-@pytest.mark.slow
 def test_key_of_full_join_on_names_equals_spark(spark: Any) -> None:
     left, right = table({"k": "string", "v": "int"}, 50, seed=3), table({"k": "string", "w": "int"}, 40, seed=4)
     wanted = rows_of(spark.createDataFrame(left).join(spark.createDataFrame(right), "k", "full").toArrow())

@@ -50,7 +50,6 @@ def probed(kind: Any, left: pa.Table, right: pa.Table, rows: int = 30, **options
     return out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [("double", "string"), ("decimal", "date"), ("long", "boolean"), ("binary", "float")])
 def test_equals_spark(spark: Any, kinds: tuple[str, str]) -> None:
     columns = dict(zip("ab", kinds, strict=True))

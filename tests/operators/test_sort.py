@@ -59,7 +59,6 @@ def with_numbers(data: pa.Table) -> pa.Table:
     return data.append_column("row", pa.array(range(data.num_rows), pa.int64()))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", VALUES)
 def test_equals_spark(spark: Any, kind: str) -> None:
     from pyspark.sql import functions as F  # noqa: N812

@@ -21,8 +21,6 @@ from reshape.operators.errors import UnsupportedAggregate, UnsupportedKeyType
 from reshape.plan.resolve import NotSupported
 from reshape.protocol.errors import TooFewSlots, UnsuitableSession
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def df(spark: SparkSession) -> DataFrame:

@@ -11,8 +11,6 @@ import reshape
 from reshape.driver import launch
 from reshape.driver.service import DriverService
 
-pytestmark = pytest.mark.slow
-
 
 def joined(spark: SparkSession) -> DataFrame:
     rows = spark.range(0, 1000, 1, 2).selectExpr("id % 10 AS k", "id AS v")

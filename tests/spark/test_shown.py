@@ -14,8 +14,6 @@ from reshape.flow import Flow
 from reshape.observe.representativeness import Shown
 from reshape.query import Query
 
-pytestmark = pytest.mark.slow
-
 ROWS = 24_000
 COST_S = 0.0002  # emulated; the worker of key 0 waits three seconds in all
 LIMIT_S = 120.0

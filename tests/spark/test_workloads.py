@@ -21,8 +21,6 @@ from reshape.datasets.synthetic import changing_distribution
 from reshape.datasets.tweets import CALIFORNIA, TEXAS, tweets_per_location
 from reshape.workloads.paper import Workload, covid_months, w1, w2, w3, w4
 
-pytestmark = pytest.mark.slow
-
 SCALE = 0.01
 
 
