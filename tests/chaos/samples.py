@@ -60,10 +60,11 @@ def sent_rows() -> Partitions:
 
 
 def kept_rows() -> Partitions:
-    """The side that is kept: each key but the last in each batch, and some that nobody looks for."""
-    keys = np.array([*range(KEYS - 1), *range(KEYS, KEYS + 5)])
-    batch = pa.record_batch([keys, keys * 10], schema=KEPT_SCHEMA)
-    return [[batch] * BATCHES for _ in range(PARTITIONS)]
+    """The side that is kept: each key but the last once, and as many others that nobody looks for in each batch."""
+    keys, others = np.arange(KEYS - 1), np.arange(KEYS, 2 * KEYS)
+    wanted = pa.record_batch([keys, keys * 10], schema=KEPT_SCHEMA)
+    unwanted = pa.record_batch([others, others * 10], schema=KEPT_SCHEMA)
+    return [[wanted, *[unwanted] * BATCHES], *([unwanted] * BATCHES for _ in range(1, PARTITIONS))]
 
 
 def few_rows() -> Partitions:
@@ -105,12 +106,11 @@ def join(how: Literal["inner", "full"]) -> Sample:
     sent, kept = sent_rows(), kept_rows()
 
     def expected() -> list[Row]:
-        copies = PARTITIONS * BATCHES
-        matches = [(k, v, k * 10) for k, v in rows_of(sent) if k < KEYS - 1 for _ in range(copies)]
+        matches = [(k, v, k * 10) for k, v in rows_of(sent) if k < KEYS - 1]
         if how == "inner":
             return matches
         alone = [(k, v, None) for k, v in rows_of(sent) if k == KEYS - 1]
-        return [*matches, *alone, *((None, None, k * 10) for k in range(KEYS, KEYS + 5) for _ in range(copies))]
+        return [*matches, *alone, *((None, None, w) for k, w in rows_of(kept) if k >= KEYS)]
 
     return Sample(JoinNode(SourceNode(0, SCHEMA), SourceNode(1, KEPT_SCHEMA), spec), (sent, kept), expected)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from reshape.driver.host_meeting import STALE, Meeting
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Driver:

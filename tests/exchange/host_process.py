@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -27,13 +28,25 @@ SCHEMA = pa.schema([("k", pa.int64()), ("filling", pa.binary())])
 LIMIT_S = 120.0
 
 
-def relay(cost_s_per_row: float) -> PhysicalPlan:
-    """Four workers of one costly operator on one host."""
+def relay(gate: Path | None = None) -> PhysicalPlan:
+    """Four workers of one operator on one host; with a gate they take the first rows and wait for it to be there."""
     port = Port(SCHEMA, keys=(0,), sources=(0,))
+    functions = () if gate is None else (held_by(gate),)
     operator = PhysicalOperator(
-        0, "repartition (operator 0)", RelaySpec(SCHEMA, (0,)), (port,), SCHEMA, cost_s_per_row=cost_s_per_row
+        0, "repartition (operator 0)", RelaySpec(SCHEMA, (0,)), (port,), SCHEMA, functions=functions
     )
     return PhysicalPlan("memory", (operator,), hosts=1, workers=4)
+
+
+def held_by(gate: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        deadline = time.monotonic() + LIMIT_S
+        while not gate.exists():
+            assert time.monotonic() < deadline, f"{gate} was not there within {LIMIT_S:.0f} s"
+            time.sleep(0.02)
+        yield from batches
+
+    return wait
 
 
 class FedFlow(LaunchedFlow):
@@ -79,13 +92,13 @@ class FedFlow(LaunchedFlow):
         """It hears of it from the driver."""
 
     def run(
-        self, cost_s_per_row: float, directory: Path, watch: Callable[[], None] = lambda: None, **settings: Any
+        self, gate: Path, directory: Path, watch: Callable[[], None] = lambda: None, **settings: Any
     ) -> dict[str, Any]:
-        """Run to the end; what the host says then. ``watch`` is called while it runs."""
+        """Run to the end; what the host says then. ``watch`` is called before its workers go on."""
         service = DriverService("127.0.0.1")
         self.location = service.register(self.name, self)
         command = [
-            *(sys.executable, __file__, self.name, self.location, self.access.secret, str(cost_s_per_row)),
+            *(sys.executable, __file__, self.name, self.location, self.access.secret, str(gate)),
             json.dumps(settings),
         ]
         environment = {"SPARK_LOCAL_DIRS": str(directory), "PATH": "/usr/bin:/bin"}
@@ -93,6 +106,7 @@ class FedFlow(LaunchedFlow):
         try:
             assert self.started.wait(LIMIT_S)
             watch()
+            gate.touch()
             out, _ = host.communicate(timeout=LIMIT_S)
             self.join(LIMIT_S)
         finally:
@@ -110,13 +124,13 @@ def resident(name: str) -> int:
 
 
 def main() -> None:
-    name, location, secret, cost, settings = sys.argv[1:]
+    name, location, secret, gate, settings = sys.argv[1:]
     options = json.loads(settings)
     file_limit = options.pop("file_limit", None)
     if file_limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
     flow = FlowAddress(name, location, Access(secret))
-    host = Host(relay(float(cost)), 0, flow, HostSettings(**options), "127.0.0.1")
+    host = Host(relay(Path(gate)), 0, flow, HostSettings(**options), "127.0.0.1")
     rows, error, before = 0, "", resident("VmRSS")
     try:
         for batch in host.results():

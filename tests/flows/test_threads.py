@@ -20,7 +20,7 @@ from reshape.plan.nodes import MapNode, Node, RelayNode, SortNode, SourceNode
 from reshape.plan.planner import Planner
 from reshape.protocol.errors import FlowFailed
 
-from .threads import Cut, cut_up, run_flow
+from .threads import Cut, ThreadedFlow, cut_up, run_flow
 
 TABLE = pa.table({"k": pa.array(np.arange(5_000) % 13), "v": pa.array(np.arange(5_000))})
 SOURCE = SourceNode(0, TABLE.schema)
@@ -33,7 +33,7 @@ def run(node: Node, **options: object) -> pa.Table:
 
 def left_over() -> list[str]:
     """Threads of flows; the clock that gathers samples of a sort may run on for a moment."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         left = [thread.name for thread in threading.enumerate() if thread.name.startswith("reshape")]
         if not left:
@@ -93,7 +93,8 @@ def test_a_flow_that_hangs_says_where() -> None:
 
     def stuck(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            assert go_on.wait(30)
+            flow.give_up()
+            assert go_on.wait(60)
             yield batch
 
     def release(execution: Execution) -> None:
@@ -105,8 +106,10 @@ def test_a_flow_that_hangs_says_where() -> None:
 
         threading.Thread(target=wait, name="reshape-release", daemon=True).start()
 
-    with pytest.raises(TimeoutError, match=r"did not end within 0.4 s(.|\n)*reshape-host-\d(.|\n)*in stuck"):
-        run(MapNode(BY_KEY, stuck, TABLE.schema), on_execution=release, limit_s=0.4)
+    plan = Planner().plan(MapNode(BY_KEY, stuck, TABLE.schema), "threads", 2, 5)
+    flow = ThreadedFlow(plan, [cut_up(TABLE, np.random.default_rng(0), Cut(3, 6, 400))], release)
+    with pytest.raises(TimeoutError, match=r"did not end within 90.0 s(.|\n)*reshape-host-\d(.|\n)*in stuck"):
+        flow.run()
     assert left_over() == []
 
 

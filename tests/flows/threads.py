@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -30,7 +29,7 @@ from reshape.sender.source import SourceTask
 WAVE = 3
 # Only what hangs takes as long as this; a flow of some thousand rows takes a fraction of a second.
 LIMIT_S = 90.0
-TEARDOWN_S = 20.0
+TEARDOWN_S = 60.0
 
 Partitions = Sequence[Sequence[pa.RecordBatch]]
 OnExecution = Callable[[Execution], None]
@@ -59,6 +58,9 @@ class ThreadedFlow(LaunchedFlow):
         self._partitions = sources
         self._on_execution = on_execution
         self._cancelled = threading.Event()
+        self._news = threading.Condition()  # a host has ended, or nobody waits for it any more
+        self._given_up = False
+        self._ended = 0
         self._outputs: list[list[pa.RecordBatch]] = [[] for _ in range(plan.hosts)]
         self._errors: list[BaseException] = []
 
@@ -77,12 +79,15 @@ class ThreadedFlow(LaunchedFlow):
         try:
             for host in hosts:
                 host.start()
-            late = _join(hosts, limit_s)
-            if late:
+            with self._news:
+                self._news.wait_for(lambda: self._given_up or self._ended == len(hosts), limit_s)
+            if self._ended < len(hosts):
                 stuck = _stacks()
+                late = [host.name for host in hosts if host.is_alive()]
                 late_hosts = f"{', '.join(late)} did not end within {limit_s:.1f} s"
                 self.fail("the threads", late_hosts)
-                _join(hosts, TEARDOWN_S)
+                for host in hosts:
+                    host.join(TEARDOWN_S)
                 raise TimeoutError(f"{late_hosts}; {self.failure}\n{stuck}")
             self.join(TEARDOWN_S)
         finally:
@@ -93,6 +98,12 @@ class ThreadedFlow(LaunchedFlow):
             raise self._errors[0]
         return self._outputs
 
+    def give_up(self) -> None:
+        """Wait no longer: the flow hangs."""
+        with self._news:
+            self._given_up = True
+            self._news.notify_all()
+
     def _host(self, index: int, settings: HostSettings) -> None:
         try:
             host = Host(self._plan, index, self._address(), settings, "127.0.0.1")
@@ -100,6 +111,10 @@ class ThreadedFlow(LaunchedFlow):
                 self._outputs[index].append(batch)
         except BaseException as error:
             self._errors.append(error)
+        finally:
+            with self._news:
+                self._ended += 1
+                self._news.notify_all()
 
     def _execution(self, attempt: int, locations: tuple[str, ...]) -> Execution:
         execution = super()._execution(attempt, locations)
@@ -142,14 +157,13 @@ def run_flow(
     *,
     settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
     on_execution: OnExecution = lambda _: None,
-    limit_s: float = LIMIT_S,
 ) -> pa.Table:
     """Run a plan over these sources; the rows of the result in the order of hosts, as partitions of a DataFrame are.
 
     ``on_execution`` gets the execution before its sources start, to meddle with it while the flow runs.
     """
     sources = [cut_up(table, np.random.default_rng([cut.seed, number]), cut) for number, table in enumerate(tables)]
-    return table_of(plan, ThreadedFlow(plan, sources, on_execution).run(settings, limit_s))
+    return table_of(plan, ThreadedFlow(plan, sources, on_execution).run(settings))
 
 
 def table_of(plan: PhysicalPlan, outputs: Sequence[Sequence[pa.RecordBatch]]) -> pa.Table:
@@ -175,14 +189,6 @@ def cut_up(table: pa.Table, rng: np.random.Generator, cut: Cut) -> Partitions:
             batches.append(block.slice(end, 0))
         partitions.append(batches)
     return partitions
-
-
-def _join(threads: Sequence[threading.Thread], limit_s: float) -> list[str]:
-    """Wait for threads; the names of those that are still there."""
-    deadline = time.monotonic() + limit_s
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    return [thread.name for thread in threads if thread.is_alive()]
 
 
 def _stacks() -> str:

@@ -234,7 +234,7 @@ class TestWrapper:
         )
         command = [sys.executable, "-c", code, str(home), self.FLAG]
         processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(6)]
-        answers = {process.communicate(timeout=30)[0].strip() for process in processes}
+        answers = {process.communicate(timeout=120)[0].strip() for process in processes}
         assert len(answers) == 1
         wrapper = Path(answers.pop())
         assert [path.name for path in (wrapper / "bin").iterdir()] == ["java"]

@@ -44,7 +44,7 @@ def slow(spark: SparkSession, gate: Path) -> DataFrame:
     return rows.mapInArrow(held(gate), rows.schema)
 
 
-def until(query: Query, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(query: Query, condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert query.isActive, f"ended early: {query.exception}"
@@ -80,9 +80,9 @@ def test_cancel_stops_everything(spark: SparkSession, slow: DataFrame) -> None:
     query.cancel()
     assert not query.isActive
     with pytest.raises(FlowCancelled):
-        query.awaitTermination(10)
+        query.awaitTermination(120)
     tracker = spark.sparkContext.statusTracker()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while tracker.getActiveJobsIds() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert tracker.getActiveJobsIds() == []
