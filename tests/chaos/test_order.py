@@ -24,7 +24,7 @@ from .samples import Sample
 from .script import everything
 from .transfers import Doings
 
-SEEDS = range(6)
+SEEDS = range(3)
 ROUTERS = 5
 KEYS = 12
 BATCHES = 20  # as many as a script needs
