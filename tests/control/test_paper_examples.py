@@ -16,7 +16,7 @@ from reshape.control.reshaping.controller import Controller
 from reshape.control.reshaping.helpers import Outlook, choose_helpers, reachable_reduction
 from reshape.control.reshaping.shares import record_shares
 from reshape.control.reshaping.threshold import Change, Forecast, Threshold, adjust_threshold, start_earlier
-from reshape.control.routing import RoutingTable, Shares
+from reshape.control.routing import Key, RoutingTable, Shares
 from reshape.control.sensing.reduction import load_reduction, max_load_reduction
 from reshape.control.settings import AdaptiveTau, FirstPhase, StrategySettings
 
@@ -38,7 +38,7 @@ class Cluster:
         self.queues: list[list[str]] = [[] for _ in range(workers)]
         self.routed = [0] * workers
         self.dealt: Counter[object] = Counter()
-        self.keys: dict[int, Counter[str]] = {}
+        self.keys: dict[int, Counter[Key]] = {}
         self.commands: list[Command] = []
         self.events = 0
 

@@ -91,10 +91,14 @@ def test_ten_times_the_budget_with_back_pressure(directory: Path, gate: Path) ->
     flow = FedFlow(relay(), source.partitions(batches))
     read: list[int] = []
 
+    def at_a_halt() -> bool:
+        read.append(source.rows)
+        return len(read) > 25 and read[-25] == read[-1]
+
     def watch() -> None:
         """Nobody takes rows, so sources come to a halt; a look too early sees fewer rows than they have read."""
         wait_until("rows that wait", lambda: source.rows * ROW_BYTES > BUDGET // 2)
-        wait_until("sources that wait", lambda: read.append(source.rows) or (len(read) > 25 and read[-25] == read[-1]))
+        wait_until("sources that wait", at_a_halt)
 
     said = flow.run(gate, directory, watch, queue_bytes=BUDGET, spill=False)
     assert (said["rows"], said["error"]) == (rows, "")

@@ -3,6 +3,7 @@ import pickle
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,6 +125,7 @@ class TestFindJava:
         error = JavaNotFound(("PATH: no java on it",), 17)
         copy = pickle.loads(pickle.dumps(error))
         assert isinstance(copy, ReshapeError)
+        assert isinstance(copy, JavaNotFound)
         assert (copy.rejected, copy.wanted, str(copy)) == (error.rejected, error.wanted, str(error))
 
 
@@ -214,7 +216,7 @@ class TestWrapper:
         (tmp_path / "file").touch()
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
         monkeypatch.setenv("HOME", str(tmp_path / "file"))
-        monkeypatch.setattr(java_wrapper.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+        monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
         assert self.wrap(make_java("real", "21.0.8")).parent == tmp_path / "tmp" / f"reshape-{os.getuid()}"
 
     def test_directory_of_somebody_else_is_refused(self, make_java: MakeJava, tmp_path: Path) -> None:

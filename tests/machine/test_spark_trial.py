@@ -1,10 +1,10 @@
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from reshape.machine import spark_trial
 from reshape.machine.spark_trial import SparkTrialFailed, try_spark
 
 
@@ -21,7 +21,7 @@ def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) ->
     program = tmp_path / "python"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(spark_trial.sys, "executable", str(program))
+    monkeypatch.setattr(sys, "executable", str(program))
 
 
 def test_failure_says_what_was_printed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

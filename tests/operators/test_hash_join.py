@@ -1,6 +1,6 @@
 import itertools
 import pickle
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from .samples import (
 )
 
 KINDS = ("inner", "left", "right", "full", "left_semi", "left_anti")
-SIDES = ("left", "right")
+SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 def spec_of(left: pa.Table, right: pa.Table, keys: int, how: Any, build: Any = "right") -> JoinSpec:
@@ -210,8 +210,8 @@ def test_probe_rows_split_over_owner_and_helpers(
     for helper in helpers:
         helper.end_port(BUILD)
         helper.merge_state(over_the_wire(owner.export_state(None, remove=False)))
-    for batch, worker in zip(batches_of(probe_side, rows), itertools.cycle(shares)):
-        out += workers[worker].add(PROBE, batch)
+    for batch, number in zip(batches_of(probe_side, rows), itertools.cycle(shares)):
+        out += workers[number].add(PROBE, batch)
     helpers[1].merge_state(over_the_wire(owner.export_state(None, remove=False)))  # a replica that is already there
     for worker in workers:
         worker.end_port(PROBE)

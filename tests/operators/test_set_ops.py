@@ -1,6 +1,6 @@
 import pickle
 from collections import Counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from .samples import (
     table,
 )
 
-OPERATIONS = ("intersect", "subtract")
+OPERATIONS: tuple[Literal["intersect", "subtract"], ...] = ("intersect", "subtract")
 KINDS = {"a": "double", "b": "string"}
 
 

@@ -27,7 +27,7 @@ def compare(a: Any, b: Any) -> int:
         a, b = (value.encode() if isinstance(value, str) else value for value in (a, b))
     elif "NaN" in (a, b) and not (isinstance(a, str) and isinstance(b, str)):
         return 1 if a == "NaN" else -1
-    return (a > b) - (a < b)
+    return int(a > b) - int(a < b)
 
 
 def expected(data: pa.Table, ordering: Ordering) -> list[tuple[Any, ...]]:

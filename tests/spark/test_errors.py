@@ -140,11 +140,12 @@ def test_expressions_behind_an_operator(df: DataFrame) -> None:
     advice = (
         "behind another operator only plain columns can be used; compute it in the DataFrame.*Columns here: k, s, t"
     )
-    for build in (
+    builds: list[Callable[[Flow], Flow]] = [
         lambda flow: flow.groupBy(F.upper("s")).count(),
         lambda flow: flow.groupBy("k").agg(F.sum(F.col("t") * 2)),
         lambda flow: flow.orderBy(-F.col("t")),
-    ):
+    ]
+    for build in builds:
         with pytest.raises(NotSupported, match=advice):
             build(counted(df))
 
@@ -224,7 +225,7 @@ class Least:
         return None
 
     def update(self, state: int | None, rows: pa.RecordBatch) -> int:
-        return min(rows.column(0).to_pylist())
+        return int(min(rows.column(0).to_pylist()))
 
     def merge(self, state: int | None, other: int | None) -> int | None:
         return min(x for x in (state, other) if x is not None)

@@ -24,6 +24,7 @@ def service(spark: SparkSession) -> DriverService:
 
 def collect_garbage(spark: SparkSession) -> None:
     gc.collect()
+    assert spark._jvm is not None
     spark._jvm.java.lang.System.gc()
 
 

@@ -161,6 +161,7 @@ def test_w1_shows_results_long_before_its_end(spark: SparkSession, tmp_path: Pat
     """Most of the input is held back until there is something to see."""
     key = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(key)
+    assert before is not None
     spark.conf.set(key, "2000")
     try:
         gate = tmp_path / "open"
