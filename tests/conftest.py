@@ -8,6 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long one example takes says something about the machine only.
+settings.register_profile("reshape", deadline=None)
+settings.load_profile("reshape")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

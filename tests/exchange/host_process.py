@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+import reshape
 from reshape.driver.execution import Execution
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.service import DriverService
@@ -26,6 +27,8 @@ from reshape.sender.source import SourceTask
 
 SCHEMA = pa.schema([("k", pa.int64()), ("filling", pa.binary())])
 LIMIT_S = 120.0
+# The very package that the tests run with, be it installed or not.
+PACKAGES = str(Path(reshape.__file__).parents[1])
 
 
 def relay(gate: Path | None = None) -> PhysicalPlan:
@@ -101,10 +104,13 @@ class FedFlow(LaunchedFlow):
             *(sys.executable, __file__, self.name, self.location, self.access.secret, str(gate)),
             json.dumps(settings),
         ]
-        environment = {"SPARK_LOCAL_DIRS": str(directory), "PATH": "/usr/bin:/bin"}
+        environment = {"SPARK_LOCAL_DIRS": str(directory), "PATH": "/usr/bin:/bin", "PYTHONPATH": PACKAGES}
         host = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         try:
-            assert self.started.wait(LIMIT_S)
+            deadline = time.monotonic() + LIMIT_S
+            while not self.started.wait(0.1):
+                assert host.poll() is None, "the host has ended"
+                assert time.monotonic() < deadline, f"the host did not come within {LIMIT_S:.0f} s"
             watch()
             gate.touch()
             out, _ = host.communicate(timeout=LIMIT_S)

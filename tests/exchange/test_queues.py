@@ -455,7 +455,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(actions, max_size=60), st.integers(0, 6))
 def test_any_sequence_comes_back_equal_and_in_order(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int, int]], budget_items: int

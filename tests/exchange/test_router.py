@@ -189,7 +189,7 @@ class Oracle:
         return shares.worker_at(position), owner
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.data(), st.sampled_from([(1, 1), (3, 1), (6, 2), (257, 3)]))
 def test_any_table_routes_each_row_as_it_says(data: st.DataObject, size: tuple[int, int]) -> None:
     workers = size[0]

@@ -164,7 +164,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(array=VALUES, start=st.integers(0, 20), length=st.integers(0, 20))
 def test_a_row_hashes_the_same_wherever_it_stands(array: pa.Array, start: int, length: int) -> None:
     whole = hash_rows([array]).tolist()

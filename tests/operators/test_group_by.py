@@ -347,7 +347,7 @@ def mixed_spec(data: pa.Table) -> GroupBySpec:
     return GroupBySpec(data.schema, (0,), MIXED)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     data=hypothesis_rows(KINDS),
     shares=st.lists(st.integers(0, 2), min_size=1, max_size=40),
@@ -374,7 +374,7 @@ def test_rows_split_over_owner_and_helpers(data: pa.Table, shares: list[int], ro
         assert counted(owner.finish(), list_columns(spec)) == grouped(spec, data, rows=1000)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=hypothesis_rows(KINDS), cut=st.integers(0, 40), modulus=st.integers(1, 4))
 def test_whole_keys_moved(data: pa.Table, cut: int, modulus: int) -> None:
     """Split by keys: exactly the named keys move, with their values so far, and go on at the helper."""
@@ -397,7 +397,7 @@ def test_whole_keys_moved(data: pa.Table, cut: int, modulus: int) -> None:
     assert counted(out, list_columns(spec)) == grouped(spec, data)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=hypothesis_rows(KINDS), rows=st.integers(1, 12), combined=st.lists(st.booleans(), min_size=1))
 def test_rows_combined_at_the_router(data: pa.Table, rows: int, combined: list[bool]) -> None:
     aggregates = tuple(a for a in numeric(2) if not isinstance(a, CollectList | Median | Percentile | CountDistinct))

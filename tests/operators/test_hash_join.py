@@ -187,7 +187,7 @@ def test_dictionary_encoded_keys() -> None:
     assert out == {("a", "a"): 4, ("b", "b"): 1}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     left=hypothesis_rows({"k": "string", "v": "byte"}),
     right=hypothesis_rows({"r": "string", "w": "byte"}),
@@ -223,7 +223,7 @@ def test_probe_rows_split_over_owner_and_helpers(
     assert rows_of(out) == expected(left, right, 1, how)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     left=hypothesis_rows({"k": "long", "v": "byte"}),
     right=hypothesis_rows({"r": "long", "w": "byte"}),
@@ -248,7 +248,7 @@ def test_build_rows_scattered_over_workers(
     assert rows_of(out) == expected(left, right, 1, how)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     left=hypothesis_rows({"k": "string", "v": "byte"}),
     right=hypothesis_rows({"r": "string", "w": "byte"}),

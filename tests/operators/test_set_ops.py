@@ -131,7 +131,7 @@ def test_many_batches() -> None:
     assert rows_of(distinct(data, rows=97)) == expected("union", data, data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     data=hypothesis_rows(KINDS),
     shares=st.lists(st.integers(0, 2), min_size=1, max_size=40),
@@ -152,7 +152,7 @@ def test_distinct_split_by_records(data: pa.Table, shares: list[int], rows: int,
     assert rows_of([*out, *owner.finish()]) == expected("union", data, data)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=hypothesis_rows(KINDS), cut=st.integers(0, 40), modulus=st.integers(1, 4))
 def test_distinct_split_by_keys(data: pa.Table, cut: int, modulus: int) -> None:
     spec = DistinctSpec(data.schema)
@@ -172,7 +172,7 @@ def test_distinct_split_by_keys(data: pa.Table, cut: int, modulus: int) -> None:
     assert rows_of(out) == expected("union", data, data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     left=hypothesis_rows(KINDS),
     right=hypothesis_rows(KINDS, largest=10),
@@ -210,7 +210,7 @@ def test_probe_split_by_records(
     assert rows_of(out) == expected(kind, left, right)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     left=hypothesis_rows(KINDS),
     right=hypothesis_rows(KINDS, largest=10),

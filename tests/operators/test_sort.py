@@ -160,7 +160,7 @@ KEYS = st.lists(
 KINDS = {"a": "double", "b": "string", "c": "decimal"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     data=hypothesis_rows(KINDS),
     ordering=KEYS,
@@ -188,7 +188,7 @@ def test_rows_split_over_owner_and_helpers(
     assert listed(owner.finish()) == expected(data, ordering)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=hypothesis_rows(KINDS), ordering=KEYS, modulus=st.integers(1, 3))
 def test_named_keys_move_and_no_others(data: pa.Table, ordering: Ordering, modulus: int) -> None:
     spec = SortSpec(data.schema, ordering)
@@ -246,7 +246,7 @@ def test_errors_name_what_is_wrong() -> None:
         Ordering(())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(sample=hypothesis_rows(KINDS), data=hypothesis_rows(KINDS), ordering=KEYS, ranges=st.integers(1, 6))
 def test_ranges_are_in_order_and_equal_keys_stay_together(
     sample: pa.Table, data: pa.Table, ordering: Ordering, ranges: int
