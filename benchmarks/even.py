@@ -15,7 +15,7 @@ from _side_by_side import OURS, compare, run
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
-from reshape.plan.physical import REPORT_S
+from reshape.control.balancing import REPORT_S
 
 ROWS, QUICK_ROWS = 10_000_000, 500_000
 FASTER = 5

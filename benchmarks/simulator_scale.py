@@ -11,7 +11,7 @@ from pathlib import Path
 from reshape.control.profile import OperatorProfile
 from reshape.control.strategies import build
 from reshape.datasets.tpc import zipf_keys
-from reshape.sim.scenario import Phase, Scenario, Source, Stage
+from reshape.sim.scenario import InputPhase, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
 
 KEYS_PER_WORKER = 2
@@ -25,7 +25,7 @@ def measure(workers: int, rows: int, strategy: str) -> dict[str, float | int | s
     profile = OperatorProfile("join", workers)
     # On average a worker needs twice the time of the input, so that queues fill everywhere.
     stage = Stage(profile, rows / workers / (2 * INPUT_S))
-    source = Source((Phase(keys),), rows / INPUT_S)
+    source = Source((InputPhase(keys),), rows / INPUT_S)
     scenario = Scenario(source, (stage,), tick_s=0.5, report_s=2.0, display_s=2.0)
     began = time.perf_counter()
     (run,) = simulate(scenario, build(strategy, profile))

@@ -33,7 +33,7 @@ from reshape.kernels.hashing import hash_rows, owners
 from reshape.sim import metrics
 from reshape.sim.experiments.measuring import Ratio, load_balancing, pair_of, ttr
 from reshape.sim.recorder import OperatorRun
-from reshape.sim.scenario import Phase, Scenario, Source, Stage
+from reshape.sim.scenario import InputPhase, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
 
 STRATEGIES = ("none", "flux", "flow-join", "reshape-paper", "reshape")
@@ -142,7 +142,7 @@ def simulated_run(size: Size, strategy: str, *, fixed: bool = False) -> Operator
         settings = replace(settings, fixed_helpers={size.owners[CALIFORNIA]: (size.owners[ARIZONA],)})
     displayed = (_code(size, CALIFORNIA), _code(size, ARIZONA))
     stage = Stage(profile, 1 / size.cost_s, settings, displayed=displayed)
-    source = Source((Phase(rows),), sum(rows.values()) / size.input_s)
+    source = Source((InputPhase(rows),), sum(rows.values()) / size.input_s)
     scenario = Scenario(source, (stage,), tick_s=0.02, report_s=REPORT_S, display_s=DISPLAY_S)
     (run,) = simulate(scenario, build(strategy, profile, settings))
     return run

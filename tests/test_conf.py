@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from reshape.conf import PREFIX, FlowSettings, SettingError, checked_options, settings_of
+from reshape.conf import PREFIX, TUNABLE, FlowOptions, FlowSettings, OperatorOptions, checked_options, settings_of
+from reshape.control.settings import OPTIONS, AdaptiveTau, FirstPhase, StrategySettings
+from reshape.errors import SettingError
 
 
 def session(**settings: str) -> Any:
@@ -95,3 +97,64 @@ def test_tls_needs_three_readable_pem_files(tmp_path: Path) -> None:
         FlowSettings(**paths, tls_authority=str(bad)).tls()
     assert FlowSettings(**paths, tls_authority=str(good)).tls() is not None
     assert "BEGIN" not in repr(FlowSettings(**paths, tls_authority=str(good)))
+
+
+def test_options_are_typed_by_exactly_the_names_of_the_settings() -> None:
+    with pytest.raises(SettingError) as caught:
+        checked_options({"nothing like it": 1})
+    listed = str(caught.value).partition("there are ")[2].split(", ")
+    assert set(FlowOptions.__annotations__) == set(listed)
+    assert set(OperatorOptions.__annotations__) == set(TUNABLE)
+    assert set(TUNABLE) == {"strategy", *OPTIONS, "cost_s_per_row"}
+
+
+def test_every_option_has_a_setting_of_the_session_of_its_own() -> None:
+    with pytest.raises(SettingError) as caught:
+        settings_of(session(**{f"{PREFIX}nothingLikeIt": "1"}), {})
+    keys = str(caught.value).partition("there are ")[2].split(", ")
+    assert len(set(keys)) == len(FlowOptions.__annotations__)
+    assert all(key.startswith(PREFIX) for key in keys)
+
+
+# A value for each option of a strategy, as a session would have it, and what becomes of it.
+GIVEN: dict[str, tuple[str, Any]] = {
+    "eta": ("7", 7.0),
+    "tau": ("8.5", 8.5),
+    "adaptive_tau": ("false", None),
+    "warmup_s": ("3", 3.0),
+    "helpers": ("2", 2),
+    "backlog": ("no", False),
+    "first_phase": ("part", FirstPhase.PART),
+    "metric": ("busy", "busy"),
+    "model": ("recency", "recency"),
+    "half_life": ("4", 4.0),
+    "window_rows": ("100", 100),
+    "horizon_rows": ("500", 500),
+    "fixed_helpers": ("0: 10 11, 6: 4", {0: (10, 11), 6: (4,)}),
+}
+
+
+def test_each_option_of_a_strategy_reaches_it() -> None:
+    assert list(GIVEN) == list(OPTIONS)
+    for name, (text, value) in GIVEN.items():
+        field = {"adaptive_tau": "adaptive"}.get(name, name)
+        wanted = StrategySettings(**{field: value})
+        by_session = settings_of(session(**{PREFIX + OPTIONS[name].key: text}), {}).balancing()
+        by_option = settings_of(session(), {name: text}).balancing()
+        assert by_session.settings == by_option.settings == wanted, name
+
+
+def test_what_is_not_given_is_what_the_strategy_is_known_for() -> None:
+    assert settings_of(session(), {"strategy": "flux"}).balancing().settings == StrategySettings.paper()
+    tuned = settings_of(session(), {"strategy": "reshape-paper", "tau": 5}).balancing()
+    assert tuned.settings == StrategySettings.paper(tau=5.0)
+    again = settings_of(session(), {"strategy": "reshape-paper", "adaptive_tau": True}).balancing().settings
+    assert again is not None
+    assert again.adaptive == AdaptiveTau()
+
+
+def test_an_operator_keeps_the_options_of_its_flow() -> None:
+    flow = settings_of(session(), {"tau": 5, "workers": 4, "cost_s_per_row": 0.5})
+    operator = flow.with_options({"eta": 3.0, "cost_s_per_row": 0.0})
+    assert operator.balancing().settings == StrategySettings(tau=5.0, eta=3.0)
+    assert (operator.workers, operator.cost_s_per_row, flow.cost_s_per_row) == (4, 0.0, 0.5)

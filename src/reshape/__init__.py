@@ -1,25 +1,114 @@
-"""Exploratory analysis on skewed data with PySpark."""
+"""Exploratory analysis on skewed data with PySpark.
+
+Everything public is here. What needs PySpark or Arrow is imported when it is first used, so that ``import reshape``
+(and with it the command line) takes no time.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from reshape import _version
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from reshape.conf import FlowOptions
+    from reshape.control.errors import ParameterError, StrategyRefused
+    from reshape.errors import (
+        FlowCancelled,
+        FlowError,
+        FlowFailed,
+        JavaNotFound,
+        ReshapeError,
+        SettingError,
+        TooFewSlots,
+        UnsuitableSession,
+    )
     from reshape.flow import Flow
-    from reshape.plan.aggregates import UserAggregate
+    from reshape.grouped import GroupedFlow
+    from reshape.kernels.hashing import UnsupportedKeyType
+    from reshape.operators.aggregates.user_defined import UserAggregate
+    from reshape.operators.errors import (
+        KeyTypesDiffer,
+        OperatorError,
+        OutOfRange,
+        UnsupportedAggregate,
+        UserAggregateFailed,
+    )
+    from reshape.plan.analysis import NotSupported
     from reshape.plan.resolve import UserColumn
+    from reshape.query import Query
 
 __version__ = _version.VERSION
 
-__all__ = ["__version__", "aggregate", "local_session", "read"]
+__all__ = [
+    "Flow",
+    "FlowCancelled",
+    "FlowError",
+    "FlowFailed",
+    "GroupedFlow",
+    "JavaNotFound",
+    "KeyTypesDiffer",
+    "NotSupported",
+    "OperatorError",
+    "OutOfRange",
+    "ParameterError",
+    "Query",
+    "ReshapeError",
+    "SettingError",
+    "StrategyRefused",
+    "TooFewSlots",
+    "UnsuitableSession",
+    "UnsupportedAggregate",
+    "UnsupportedKeyType",
+    "UserAggregateFailed",
+    "__version__",
+    "aggregate",
+    "local_session",
+    "read",
+]
+
+# Where the classes are that are imported when they are first used.
+_MODULES = {
+    "Flow": "reshape.flow",
+    "GroupedFlow": "reshape.grouped",
+    "Query": "reshape.query",
+    "NotSupported": "reshape.plan.analysis",
+    "UnsupportedKeyType": "reshape.kernels.hashing",
+    **dict.fromkeys(("ParameterError", "StrategyRefused"), "reshape.control.errors"),
+    **dict.fromkeys(
+        ("KeyTypesDiffer", "OperatorError", "OutOfRange", "UnsupportedAggregate", "UserAggregateFailed"),
+        "reshape.operators.errors",
+    ),
+    **dict.fromkeys(
+        ("FlowCancelled", "FlowError", "FlowFailed", "JavaNotFound", "ReshapeError", "SettingError"), "reshape.errors"
+    ),
+    **dict.fromkeys(("TooFewSlots", "UnsuitableSession"), "reshape.errors"),
+}
+
+# A library is silent until its user configures logging.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
-def read(df: DataFrame, **options: Any) -> Flow:
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
     """A flow that begins with a DataFrame. Nothing runs before an action on the flow's result.
 
     Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.

@@ -8,116 +8,66 @@ unless they differ; then those of the left one win.
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from reshape.control.settings import AdaptiveTau, FirstPhase
+from reshape.control.balancing import REPORT_S, Balancing
+from reshape.control.options import SECONDS, Option, Read, count, flag, number, one_of, size, text
+from reshape.control.profile import MOST_WORKERS
+from reshape.control.settings import OPTIONS as STRATEGY_OPTIONS
 from reshape.control.strategies import STRATEGIES
-from reshape.control.workload import METRICS
-from reshape.errors import ReshapeError
+from reshape.errors import SettingError
 from reshape.exchange.flight import Tls
-from reshape.exchange.wire import MOST_WORKERS
-from reshape.plan.balancing import Balancing
-from reshape.plan.physical import REPORT_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREFIX = "spark.reshape."
 
-_SIZE = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
-_PAIRS = re.compile(r"\d+:( *\d+)+(, *\d+:( *\d+)+)*")
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_TRUTH = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False, "on": True, "off": False}
+
+class OperatorOptions(TypedDict, total=False):
+    """What one operator of a flow can have of its own (`Flow.tuned`). None leaves an option out."""
+
+    strategy: str | None
+    eta: float | None
+    tau: float | None
+    adaptive_tau: bool | None
+    warmup_s: float | None
+    helpers: int | None
+    backlog: bool | None
+    first_phase: str | None
+    metric: str | None
+    model: str | None
+    half_life: float | None
+    window_rows: int | None
+    horizon_rows: int | None
+    fixed_helpers: str | None
+    cost_s_per_row: float | None
 
 
-class SettingError(ReshapeError):
-    """A setting that does not exist or cannot have this value; says what can."""
+class FlowOptions(OperatorOptions, total=False):
+    """Options of a whole flow (`reshape.read`, `Flow.options`). None leaves an option out, or takes it back."""
+
+    name: str | None
+    hosts: int | None
+    workers: int | None
+    queue_bytes: int | str | None
+    spill: bool | None
+    spill_limit_bytes: int | str | None
+    combine: bool | None
+    control_delay_s: float | None
+    report_s: float | None
+    event_log: str | Path | None
+    tls_certificate: str | Path | None
+    tls_key: str | Path | None
+    tls_authority: str | Path | None
+    tls_name: str | None
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str | Path) or not str(value).strip():
-        raise ValueError("a text")
-    return str(value)
-
-
-def _flag(value: Any) -> bool:
-    known = value if isinstance(value, bool) else _TRUTH.get(value.strip().lower()) if isinstance(value, str) else None
-    if known is None:
-        raise ValueError("true or false")
-    return known
-
-
-def _count(most: int) -> Callable[[Any], int]:
-    def count(value: Any) -> int:
-        expected = ValueError(f"a whole number from 1 to {most:,}")
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise expected
-        try:
-            number = int(value)
-        except ValueError:
-            raise expected from None
-        if not 1 <= number <= most:
-            raise expected
-        return number
-
-    return count
-
-
-def _number(least: float, what: str) -> Callable[[Any], float]:
-    def number(value: Any) -> float:
-        expected = ValueError(what)
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise expected
-        try:
-            found = float(value)
-        except ValueError:
-            raise expected from None
-        if not isfinite(found) or found < least:
-            raise expected
-        return found
-
-    return number
-
-
-def _one_of(names: Iterable[str]) -> Callable[[Any], str]:
-    def one_of(value: Any) -> str:
-        known = sorted(names)  # looked up late: strategies can be added
-        if value not in known:
-            raise ValueError(f"one of {', '.join(known)}")
-        return str(value)
-
-    return one_of
-
-
-def _pairs(value: Any) -> str:
-    expected = ValueError('pairs of a skewed worker and its helpers such as "0: 10 11, 6: 4"')
-    if not isinstance(value, str) or not _PAIRS.fullmatch(value.strip()):
-        raise expected
-    return value.strip()
-
-
-_SECONDS = "a number of seconds, 0 or more"
-_ROWS = "a number of rows, more than 0"
-
-
-def _size(value: Any) -> int:
-    expected = ValueError('a size of at least one byte, as a number of bytes or as a text such as "256m" or "2g"')
-    match = _SIZE.fullmatch(str(value).strip())
-    if match is None or isinstance(value, bool) or not isinstance(value, int | str):
-        raise expected
-    size = int(match[1]) * _UNITS[match[2].lower()]
-    if size < 1:
-        raise expected
-    return size
-
-
-def _setting(key: str, check: Callable[[Any], Any], default: Any) -> Any:
-    return field(default=default, metadata={"key": PREFIX + key, "check": check})
+def _setting(key: str, read: Read, default: Any, *, per_operator: bool = False) -> Any:
+    return field(default=default, metadata={"key": key, "read": read, "per_operator": per_operator})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +83,9 @@ class FlowSettings:
     - ``combine``: whether senders aggregate what they can before they send it.
     - ``strategy``: how load moves between workers: reshape, reshape-paper (as published, future rows only), flux,
       flow-join, pkg (partial key grouping), none.
-    - ``eta``, ``tau``, ``adaptive_tau``, ``warmup_s``, ``helpers``, ``backlog``, ``first_phase``, ``metric``,
-      ``model``, ``half_life``, ``window_rows``, ``horizon_rows``: parameters of the strategy (see
-      reshape.control.settings). None is needed: what is not given is derived from what is observed.
-    - ``fixed_helpers``: only these workers are relieved, by these helpers ("0: 10 11, 6: 4"), for experiments.
+    - ``strategy_options``: parameters of the strategy by name (``eta``, ``tau``, ...), each an option of its own; see
+      `reshape.control.settings`. None is needed: what is not given is derived from what is observed. Among them
+      ``fixed_helpers``: only these workers are relieved, by these helpers ("0: 10 11, 6: 4"), for experiments.
     - ``cost_s_per_row``: emulated cost of a row in every operator, for experiments. ``control_delay_s``: control
       messages take so long, each way.
     - ``report_s``: tasks report so often, and as often the strategy looks at what they say.
@@ -146,50 +95,34 @@ class FlowSettings:
       Spark encrypt its own connections too (spark.network.crypto.enabled).
     """
 
-    name: str = _setting("name", _text, "flow")
-    hosts: int | None = _setting("hosts", _count(MOST_WORKERS), None)
-    workers: int | None = _setting("workers", _count(MOST_WORKERS), None)
-    queue_bytes: int = _setting("queueMemory", _size, 256 * 1024 * 1024)
-    spill: bool = _setting("spill", _flag, True)
-    spill_limit_bytes: int | None = _setting("spillLimit", _size, None)
-    combine: bool = _setting("combine", _flag, True)
-    strategy: str = _setting("strategy", _one_of(STRATEGIES), "reshape")
-    eta: float | None = _setting("eta", _number(1e-9, _ROWS), None)
-    tau: float | None = _setting("tau", _number(1e-9, _ROWS), None)
-    adaptive_tau: bool | None = _setting("adaptiveTau", _flag, None)
-    warmup_s: float | None = _setting("warmup", _number(0.0, _SECONDS), None)
-    helpers: int | None = _setting("helpers", _count(MOST_WORKERS), None)
-    backlog: bool | None = _setting("backlog", _flag, None)
-    first_phase: str | None = _setting("firstPhase", _one_of([phase.value for phase in FirstPhase]), None)
-    metric: str | None = _setting("metric", _one_of(METRICS), None)
-    model: str | None = _setting("model", _one_of(("mean", "recency")), None)
-    half_life: float | None = _setting("halfLife", _number(1e-9, "a number of windows, more than 0"), None)
-    window_rows: int | None = _setting("windowRows", _count(2**62), None)
-    horizon_rows: int | None = _setting("horizonRows", _count(2**62), None)
-    fixed_helpers: str | None = _setting("fixedHelpers", _pairs, None)
-    cost_s_per_row: float = _setting("costPerRow", _number(0.0, _SECONDS), 0.0)
-    control_delay_s: float = _setting("controlDelay", _number(0.0, _SECONDS), 0.0)
-    report_s: float = _setting("reportInterval", _number(0.02, "a number of seconds, 0.02 or more"), REPORT_S)
-    event_log: str | None = _setting("eventLog", _text, None)
-    tls_certificate: str | None = _setting("tls.certificate", _text, None)
-    tls_key: str | None = _setting("tls.key", _text, None)
-    tls_authority: str | None = _setting("tls.authority", _text, None)
-    tls_name: str = _setting("tls.name", _text, "reshape")
+    name: str = _setting("name", text, "flow")
+    hosts: int | None = _setting("hosts", count(MOST_WORKERS), None)
+    workers: int | None = _setting("workers", count(MOST_WORKERS), None)
+    queue_bytes: int = _setting("queueMemory", size, 256 * 1024 * 1024)
+    spill: bool = _setting("spill", flag, True)
+    spill_limit_bytes: int | None = _setting("spillLimit", size, None)
+    combine: bool = _setting("combine", flag, True)
+    strategy: str = _setting("strategy", one_of(STRATEGIES), "reshape", per_operator=True)
+    strategy_options: Mapping[str, Any] = field(default_factory=dict)
+    cost_s_per_row: float = _setting("costPerRow", number(0.0, SECONDS), 0.0, per_operator=True)
+    control_delay_s: float = _setting("controlDelay", number(0.0, SECONDS), 0.0)
+    report_s: float = _setting("reportInterval", number(0.02, "a number of seconds, 0.02 or more"), REPORT_S)
+    event_log: str | None = _setting("eventLog", text, None)
+    tls_certificate: str | None = _setting("tls.certificate", text, None)
+    tls_key: str | None = _setting("tls.key", text, None)
+    tls_authority: str | None = _setting("tls.authority", text, None)
+    tls_name: str = _setting("tls.name", text, "reshape")
 
-    def mitigation(self) -> Balancing:
+    def with_options(self, options: Mapping[str, Any]) -> FlowSettings:
+        """These settings with checked options in place of their own."""
+        own = {name: value for name, value in options.items() if name not in STRATEGY_OPTIONS}
+        of_strategy = {name: value for name, value in options.items() if name in STRATEGY_OPTIONS}
+        return replace(self, **own, strategy_options={**self.strategy_options, **of_strategy})
+
+    def balancing(self) -> Balancing:
         """The strategy with its parameters: those of the strategy itself where none is given."""
-        names = ["eta", "tau", "warmup_s", "helpers", "backlog", "metric", "model", "half_life"]
-        names += ["window_rows", "horizon_rows"]
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        if self.first_phase is not None:
-            given["first_phase"] = FirstPhase(self.first_phase)
-        if self.fixed_helpers is not None:
-            pairs = (pair.split(":") for pair in self.fixed_helpers.split(","))
-            given["fixed_helpers"] = {int(worker): tuple(map(int, helpers.split())) for worker, helpers in pairs}
-        if self.adaptive_tau is not None:
-            given["adaptive"] = AdaptiveTau() if self.adaptive_tau else None
-        known = replace(STRATEGIES[self.strategy].defaults(), **given)
-        return Balancing(self.strategy, known, self.control_delay_s)
+        defaults = STRATEGIES[self.strategy].defaults()
+        return Balancing(self.strategy, defaults.with_options(self.strategy_options), self.control_delay_s)
 
     def tls(self) -> Tls | None:
         """The certificate and its key, read from their files; None when connections are not encrypted."""
@@ -212,35 +145,43 @@ class FlowSettings:
         return Tls(texts["tls_certificate"], texts["tls_key"], texts["tls_authority"], self.tls_name)
 
 
-# What one operator of a flow can have of its own.
-TUNABLE = (
-    *("strategy", "eta", "tau", "adaptive_tau", "warmup_s", "helpers", "backlog", "first_phase", "metric", "model"),
-    *("half_life", "window_rows", "horizon_rows", "fixed_helpers", "cost_s_per_row"),
-)
+def _all_options() -> dict[str, Option]:
+    """By name, in the order of the settings; those of the strategy stand where its parameters are."""
+    options: dict[str, Option] = {}
+    for f in fields(FlowSettings):
+        if f.metadata:
+            options[f.name] = Option(f.name, **f.metadata)
+        else:
+            options |= STRATEGY_OPTIONS
+    return options
 
-_FIELDS = {f.name: f for f in fields(FlowSettings)}
-_NAMES = {f.metadata["key"]: f.name for f in fields(FlowSettings)}
+
+_OPTIONS = _all_options()
+_NAMES = {PREFIX + option.key: name for name, option in _OPTIONS.items()}
+
+# What one operator of a flow can have of its own.
+TUNABLE = tuple(name for name, option in _OPTIONS.items() if option.per_operator)
 
 
 def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a flow, each of its type. None stands for the default. Raises `SettingError`."""
-    unknown = [name for name in options if name not in _FIELDS]
+    unknown = [name for name in options if name not in _OPTIONS]
     if unknown:
-        raise SettingError(f"there is no option {unknown[0]!r}{_meant(unknown[0], _FIELDS)}; {_listed(_FIELDS)}")
+        raise SettingError(f"there is no option {unknown[0]!r}{_meant(unknown[0], _OPTIONS)}; {_listed(_OPTIONS)}")
     return {name: _checked(name, name, value) for name, value in options.items() if value is not None}
 
 
 def settings_of(spark: SparkSession, options: Mapping[str, Any]) -> FlowSettings:
     """The settings of a flow in this session."""
-    found: dict[str, Any] = {}
+    of_session: dict[str, Any] = {}
     for key, value in sorted(spark.conf.getAll.items()):
         if not key.startswith(PREFIX):
             continue
         name = _NAMES.get(key)
         if name is None:
             raise SettingError(f"there is no setting {key}{_meant(key, _NAMES)}; {_listed(_NAMES)}")
-        found[name] = _checked(name, key, value)
-    settings = FlowSettings(**{**found, **checked_options(options)})
+        of_session[name] = _checked(name, key, value)
+    settings = FlowSettings().with_options({**of_session, **checked_options(options)})
     if settings.hosts is not None and settings.workers is not None and settings.workers < settings.hosts:
         raise SettingError(
             f"workers = {settings.workers} is less than hosts = {settings.hosts}; each host needs a worker of its own: "
@@ -251,19 +192,19 @@ def settings_of(spark: SparkSession, options: Mapping[str, Any]) -> FlowSettings
 
 def _checked(name: str, shown: str, value: Any) -> Any:
     try:
-        return _FIELDS[name].metadata["check"](value)
+        return _OPTIONS[name].read(value)
     except ValueError as error:
         raise SettingError(f"{shown} = {value!r} is not possible; it must be {error}") from None
 
 
 def _both(name: str) -> str:
-    return f"{name} ({_FIELDS[name].metadata['key']})"
+    return f"{name} ({PREFIX}{_OPTIONS[name].key})"
 
 
-def _meant(name: str, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
+def _meant(name: str, there_are: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, there_are, 1)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _listed(known: Mapping[str, Any]) -> str:
-    return f"there are {', '.join(known)}"
+def _listed(there_are: Mapping[str, Any]) -> str:
+    return f"there are {', '.join(there_are)}"

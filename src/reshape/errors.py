@@ -5,6 +5,10 @@ class ReshapeError(Exception):
     """Base of all errors that reshape raises on purpose."""
 
 
+class SettingError(ReshapeError):
+    """A setting that does not exist or cannot have this value; says what can."""
+
+
 class FlowError(ReshapeError):
     """A flow that cannot be built as asked; says what to change."""
 
@@ -26,3 +30,39 @@ class JavaNotFound(ReshapeError):
             "Install one as a Python package (pip install 'reshape[java]'), "
             f"or set JAVA_HOME to a Java {self.wanted} or newer."
         )
+
+
+class FlowFailed(ReshapeError):
+    """A flow ended with an error; says where it began."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(where, cause)
+        self.where = where
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"the flow failed in {self.where}: {self.cause}"
+
+
+class FlowCancelled(ReshapeError):
+    """A flow was stopped on request."""
+
+
+class TooFewSlots(ReshapeError):
+    """Hosts and sources cannot run at the same time."""
+
+    def __init__(self, slots: int, hosts: int, advice: str) -> None:
+        super().__init__(slots, hosts, advice)
+        self.slots = slots
+        self.hosts = hosts
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return (
+            f"the session has {self.slots} task slots; this flow needs {self.hosts} for its hosts and one more at "
+            f"least for its sources at the same time. {self.advice}"
+        )
+
+
+class UnsuitableSession(ReshapeError):
+    """A setting of the session rules flows out."""

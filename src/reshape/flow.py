@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from reshape.conf import TUNABLE, FlowSettings, checked_options, settings_of
+from reshape.control.balancing import Balancing
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.session import default_hosts
 from reshape.errors import FlowError
@@ -17,9 +18,9 @@ from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec
 from reshape.operators.sort import SortSpec
 from reshape.plan import two_sided
-from reshape.plan.balancing import Balancing, check_strategies
+from reshape.plan.balancing import check_strategies
 from reshape.plan.explain import explained
-from reshape.plan.nodes import DistinctNode, MapFunction, MapNode, RelayNode, SortNode
+from reshape.plan.nodes import MapFunction, MapNode, OperatorNode
 from reshape.plan.physical import PhysicalPlan
 from reshape.plan.planner import Planner
 from reshape.plan.pruning import pruned
@@ -31,9 +32,12 @@ from reshape.query import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+    from reshape.conf import FlowOptions, OperatorOptions
 
 __all__ = ["Flow", "FlowError", "GroupedFlow"]
 
@@ -46,7 +50,7 @@ class Flow:
         self._options = options
 
     @classmethod
-    def read(cls, df: DataFrame, **options: Any) -> Flow:
+    def read(cls, df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
         """A flow that begins with a DataFrame. Options are those of :class:`reshape.conf.FlowSettings`."""
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -59,7 +63,7 @@ class Flow:
             raise FlowError("read: this DataFrame is a stream, which does not end; flows read DataFrames that do")
         return cls(Tree.reading(df), checked_options(options))
 
-    def options(self, **options: Any) -> Flow:
+    def options(self, **options: Unpack[FlowOptions]) -> Flow:
         """The same flow with other settings (see :class:`reshape.conf.FlowSettings`); None takes an option back."""
         checked = checked_options(options)
         kept = {name: value for name, value in self._options.items() if name not in options}
@@ -105,7 +109,7 @@ class Flow:
             tree = tree.select([*shown, *resolved.hidden], (*self.columns, *resolved.texts))
         check_keys("orderBy", tree.schema, resolved.ordering.columns)
         spec = SortSpec(tree.schema, resolved.ordering, len(resolved.hidden))
-        return self._with(Tree(SortNode(tree.node, spec), tree.sources))
+        return self._with(tree.through(spec))
 
     def repartition(self, *columns: str) -> Flow:
         """Bring rows with equal values to one worker, for a function of your own to follow (mapInArrow)."""
@@ -114,13 +118,13 @@ class Flow:
         schema = self._tree.schema
         keys = tuple(two_sided.column_number(self._tree, column, "repartition") for column in columns)
         check_keys("repartition", schema, keys)
-        return self._with(Tree(RelayNode(self._tree.node, RelaySpec(schema, keys)), self._tree.sources))
+        return self._with(self._tree.through(RelaySpec(schema, keys)))
 
     def distinct(self) -> Flow:
         """Every different row once."""
         schema = self._tree.schema
         check_keys("distinct", schema, range(len(schema)))
-        return self._with(Tree(DistinctNode(self._tree.node, DistinctSpec(schema)), self._tree.sources))
+        return self._with(self._tree.through(DistinctSpec(schema)))
 
     def intersect(self, other: Flow | DataFrame) -> Flow:
         """Rows of both, each once, as Spark's intersect."""
@@ -155,16 +159,16 @@ class Flow:
             )
         )
 
-    def tuned(self, **options: Any) -> Flow:
+    def tuned(self, **options: Unpack[OperatorOptions]) -> Flow:
         """The same flow, with settings of load transfer that hold for its last operator only: strategy, tau, ..."""
         node = self._tree.node
-        if not hasattr(node, "tuning"):
+        if not isinstance(node, OperatorNode):
             raise FlowError("tuned: say this right after a join, groupBy, orderBy, repartition or set operation")
         names = [name for name in options if name not in TUNABLE]
         if names:
             raise FlowError(f"tuned: {names[0]} holds for a whole flow; one operator can have {', '.join(TUNABLE)}")
         tuning = (*node.tuning, *checked_options(options).items())
-        return self._with(Tree(replace(cast(Any, node), tuning=tuning), self._tree.sources))
+        return self._with(Tree(replace(node, tuning=tuning), self._tree.sources))
 
     def toDF(self, *, exchange: bool = True) -> DataFrame:  # noqa: N802
         """The result as a lazy Spark DataFrame; every action on it runs the flow.
@@ -175,7 +179,7 @@ class Flow:
         if self._tree.df is not None:
             return self._tree.df
         settings = self._settings()
-        return self._launched(settings).launch(_host_settings(settings, previews=False), exchange=exchange)
+        return self._launched(settings, previews=False, exchange=exchange).df
 
     def start(self) -> Query:
         """Run in the background. The handle tells progress and partial results, and has the result at the end."""
@@ -184,9 +188,8 @@ class Flow:
         from pyspark import StorageLevel
 
         settings = self._settings()
-        launched = self._launched(settings)
-        result = launched.launch(_host_settings(settings, previews=True), exchange=True)
-        return Query(launched, result.persist(StorageLevel.MEMORY_AND_DISK))
+        launched = self._launched(settings, previews=True, exchange=True)
+        return Query(launched.attempts, launched.df.persist(StorageLevel.MEMORY_AND_DISK))
 
     def explain(self) -> None:
         """Print the operators of the flow, what feeds them, and where they run. Runs nothing."""
@@ -206,17 +209,25 @@ class Flow:
             hosts = hosts if settings.workers is None else min(hosts, settings.workers)
 
         def tuned(options: dict[str, Any]) -> tuple[Balancing, float]:
-            mine = replace(settings, **options)
-            return mine.mitigation(), mine.cost_s_per_row
+            of_operator = settings.with_options(options)
+            return of_operator.balancing(), of_operator.cost_s_per_row
 
         planner = Planner(tuned, combine=settings.combine)
         plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
         return replace(plan, report_s=settings.report_s)
 
-    def _launched(self, settings: FlowSettings) -> LaunchedFlow:
+    def _launched(self, settings: FlowSettings, *, previews: bool, exchange: bool) -> LaunchedFlow:
         plan = self._plan(settings)
         check_strategies(plan)
-        return LaunchedFlow(self._tree.spark, plan, self._sources, settings.tls(), settings.event_log)
+        return LaunchedFlow(
+            self._tree.spark,
+            plan,
+            self._sources,
+            HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews),
+            exchange=exchange,
+            tls=settings.tls(),
+            log_directory=settings.event_log,
+        )
 
     @cached_property
     def _pruned(self) -> Tree:
@@ -233,7 +244,3 @@ class Flow:
     def _meet(self, other: Flow | DataFrame, how: Any) -> Flow:
         right = other if isinstance(other, Flow) else Flow.read(other)
         return Flow(how(self._tree, right._tree), {**right._options, **self._options})
-
-
-def _host_settings(settings: FlowSettings, *, previews: bool) -> HostSettings:
-    return HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews)

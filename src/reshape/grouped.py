@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from reshape.errors import FlowError
 from reshape.operators.group_by import GroupBySpec
-from reshape.plan.nodes import GroupNode
 from reshape.plan.resolve import NotSupported, ResolvedGrouping, UserColumn, resolve_grouping
 from reshape.plan.sendable import check_sendable
 from reshape.plan.tree import Tree
@@ -80,7 +79,7 @@ class GroupedFlow:
         child = _projected(tree, resolved)
         spec = GroupBySpec(_named(child.schema, resolved), resolved.keys, resolved.aggregates)
         _ = spec.output_schema  # raises here, not in a task, what types do not allow
-        return self._flow._with(Tree(GroupNode(child.node, spec), child.sources))
+        return self._flow._with(child.through(spec))
 
     def __repr__(self) -> str:
         return f"GroupedFlow[{', '.join(map(str, self._keys))}] of {self._flow!r}"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reshape.driver.execution import FirstPartial
-from reshape.driver.launch import LaunchedFlow
+from reshape.driver.attempts import Attempts
+from reshape.driver.running_result import FirstPartial
+from reshape.errors import FlowCancelled
 from reshape.observe.representativeness import Shown
-from reshape.protocol.errors import FlowCancelled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,7 +23,7 @@ TEARDOWN_S = 30.0
 class Query:
     """The handle that :meth:`Flow.start` returns. The result is kept by Spark (memory, then disk) until released."""
 
-    def __init__(self, flow: LaunchedFlow, df: DataFrame) -> None:
+    def __init__(self, flow: Attempts, df: DataFrame) -> None:
         self._flow = flow
         self._df = df
         self._group = f"reshape-query-{flow.name}"

@@ -14,11 +14,11 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from reshape.exchange.flight import Outlet
 from reshape.exchange.wire import Envelope, Kind, Slice, StreamName
+from reshape.host.moves import copies, hand_overs
 from reshape.host.moves.intake import Arrival, Intake
-from reshape.host.moves.moves import HostMoves
 from reshape.host.moves.peers import Parcel, Peers
+from reshape.host.worker import Worker
 
 # What has no other place to be is tried five times, so after a fault the same thing succeeds for so many times. One try
 # exports the parts of several owners.
@@ -54,15 +54,19 @@ class Faults:
             return True
 
 
-def _in_export(faults: Faults) -> Any:
-    export = HostMoves._export
+@contextmanager
+def _in_export(faults: Faults) -> Iterator[None]:
+    export = copies.export
 
-    def failing(self: HostMoves, cell: Any, *arguments: Any, **options: Any) -> Any:
-        if faults.strikes("hand over" if options["remove"] else "replica", (cell.operator.id, cell.worker), EXPORTS):
+    def failing(worker: Worker, *arguments: Any, **options: Any) -> Any:
+        if faults.strikes(
+            "hand over" if options["remove"] else "replica", (worker.operator.id, worker.number), EXPORTS
+        ):
             raise Injected("no memory to export")
-        return export(self, cell, *arguments, **options)
+        return export(worker, *arguments, **options)
 
-    return patch.object(HostMoves, "_export", failing)
+    with patch.object(copies, "export", failing), patch.object(hand_overs, "export", failing):
+        yield
 
 
 def _in_sending(how: str) -> Callable[[Faults], Any]:
@@ -75,7 +79,7 @@ def _in_sending(how: str) -> Callable[[Faults], Any]:
                 return
             if how == "middle" and parcel.parts:
                 owner, batch = parcel.parts[0]
-                outlet = Outlet(self._client(host), name, batch.schema.with_metadata(parcel.metadata))
+                outlet = self._outlets.open(host, name, batch.schema.with_metadata(parcel.metadata))
                 slices = (Slice(name.worker, owner, batch.num_rows),)
                 outlet.send(batch.replace_schema_metadata(parcel.metadata), Envelope(Kind.ROWS, 0, 0, slices))
             elif how == "after":
@@ -90,11 +94,11 @@ def _in_sending(how: str) -> Callable[[Faults], Any]:
 def _at_the_target(faults: Faults) -> Any:
     take = Intake._take
 
-    def failing(self: Intake, cell: Any, arrival: Arrival) -> None:
+    def failing(self: Intake, worker: Worker, arrival: Arrival) -> None:
         name = arrival.name
         if faults.strikes(name.purpose, (name.router, name.operator, name.port, name.purpose, name.transfer)):
             raise Injected("no memory to take it in")
-        take(self, cell, arrival)
+        take(self, worker, arrival)
 
     return patch.object(Intake, "_take", failing)
 

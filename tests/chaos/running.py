@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -13,19 +14,20 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from reshape.driver import execution
+from reshape.control.balancing import Balancing
+from reshape.driver import bounds
 from reshape.exchange.flight import Outlet
 from reshape.host.host import HostSettings
-from reshape.plan.balancing import Balancing
 from reshape.plan.physical import PhysicalPlan
 from reshape.sender import flushing
+from reshape.testing import Cut, ThreadCluster, ThreadedFlow, cut_up
+from reshape.testing.cutting import Partitions
 
-from ..flows.threads import Cut, Partitions, ThreadedFlow, cut_up
 from .brain import chaos
 from .samples import Sample
 from .script import STRATEGY, Script, scripted
 from .transfers import Doings
-from .valves import GatedFlow, Valves
+from .valves import GatedCluster, Valves
 
 # The brain hears of everything about so often; a run of a few tenths of a second then has dozens of events.
 REPORT_S = 0.02
@@ -51,25 +53,25 @@ class Weather:
         return cls(0.03, rng.choice((0.002, 0.005, 0.01)), rng.choice((0.01, 0.03, 0.1)), rng.choice(ROW_S))
 
 
-class PacedFlow(ThreadedFlow):
+class PacedCluster(ThreadCluster):
     """Sources wait a little between two batches, as over a slow link."""
 
-    def __init__(self, plan: PhysicalPlan, sources: Sequence[Partitions], seed: int, pace_s: float, **options: Any):
-        super().__init__(plan, sources, **options)
+    def __init__(self, seed: int, pace_s: float, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._seed = seed
         self._pace_s = pace_s
 
-    def _batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
         rng = Random(f"{self._seed} {source} {partition}")
-        for batch in super()._batches(source, partition):
+        for batch in super().batches(source, partition):
             yield batch
-            self._cancelled.wait(rng.uniform(0, self._pace_s))
+            self.cancelled.wait(rng.uniform(0, self._pace_s))
 
 
 @contextmanager
 def fast_control() -> Iterator[None]:
     """Rows leave, and sorts begin, earlier than by default: a short run sees many transfers."""
-    with patch.object(flushing, "FLUSH_S", REPORT_S / 2), patch.object(execution, "GATHER_S", REPORT_S):
+    with patch.object(flushing, "FLUSH_S", REPORT_S / 2), patch.object(bounds, "GATHER_S", REPORT_S):
         yield
 
 
@@ -99,15 +101,15 @@ def with_chaos(plan: PhysicalPlan, weather: Weather) -> PhysicalPlan:
     return balanced_by(plan, Balancing("chaos", delay_s=weather.control_s), weather.row_s)
 
 
-def run_script(sample: Sample, script: Script, doings: Doings) -> list[list[pa.RecordBatch]]:
-    """Run a sample with a brain at each input that works through a script; what the hosts gave."""
+def run_script(sample: Sample, script: Script, doings: Doings) -> pa.Table:
+    """Run a sample with a brain at each input that works through a script; its result."""
     valves = Valves()
     with scripted(doings, valves, script), fast_control():
         plan = balanced_by(sample.plan(), Balancing(STRATEGY))
-        outputs = GatedFlow(plan, sample.sources, valves).run()
+        result = ThreadedFlow(plan, sample.sources, cluster=partial(GatedCluster, valves)).run()
     assert valves.gates
     assert all(gate.is_open for gate in valves.gates.values()), "a script was not worked through"
-    return outputs
+    return result
 
 
 def run_chaos(
@@ -117,12 +119,12 @@ def run_chaos(
     *,
     weather: Weather | None = None,
     settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
-) -> list[list[pa.RecordBatch]]:
-    """Run a plan under chaos; what the hosts gave."""
+) -> pa.Table:
+    """Run a plan under chaos; its result."""
     weather = weather or Weather.of(doings.seed)
     with chaos(doings), fast_control(), slow_links(doings.seed, weather.link_s):
-        flow = PacedFlow(with_chaos(plan, weather), sources, doings.seed, weather.source_s)
-        return flow.run(settings)
+        cluster = partial(PacedCluster, doings.seed, weather.source_s)
+        return ThreadedFlow(with_chaos(plan, weather), sources, cluster=cluster).run(settings)
 
 
 def cut_sources(tables: Sequence[pa.Table], cut: Cut) -> list[Partitions]:

@@ -11,27 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from reshape.kernels.ordering import Ordering, SortKey
+from reshape.operators.aggregates.counts import CountAll
+from reshape.operators.aggregates.extremes import Max
+from reshape.operators.aggregates.lists import Median
+from reshape.operators.aggregates.sums import Sum
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
 from reshape.operators.sort import SortSpec
-from reshape.plan import aggregates as agg
-from reshape.plan.nodes import (
-    DistinctNode,
-    GroupNode,
-    JoinNode,
-    MapNode,
-    Node,
-    RelayNode,
-    SetNode,
-    SortNode,
-    SourceNode,
-)
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.physical import PhysicalPlan
 from reshape.plan.planner import Planner
-
-from ..flows.threads import WAVE, Partitions
+from reshape.testing.cutting import Partitions
+from reshape.testing.threads import WAVE
 
 # Every two neighbouring workers have a host of their own, the last worker one to itself.
 HOSTS, WORKERS = 3, 5
@@ -91,9 +84,8 @@ class Sample:
     def plan(self, hosts: int = HOSTS) -> PhysicalPlan:
         return Planner().plan(self.node, "sample", hosts, WORKERS)
 
-    def check(self, outputs: list[list[pa.RecordBatch]]) -> None:
-        """``outputs`` are those of the hosts."""
-        got, wanted = rows_of(outputs), self.expected()
+    def check(self, result: pa.Table) -> None:
+        got, wanted = rows_of([result.to_batches()]), self.expected()
         if self.ordered:
             assert [row[0] for row in got] == [row[0] for row in wanted]
         assert Counter(got) == Counter(wanted)
@@ -112,13 +104,13 @@ def join(how: Literal["inner", "full"]) -> Sample:
         alone = [(k, v, None) for k, v in rows_of(sent) if k == KEYS - 1]
         return [*matches, *alone, *((None, None, w) for k, w in rows_of(kept) if k >= KEYS)]
 
-    return Sample(JoinNode(SourceNode(0, SCHEMA), SourceNode(1, KEPT_SCHEMA), spec), (sent, kept), expected)
+    return Sample(OperatorNode((SourceNode(0, SCHEMA), SourceNode(1, KEPT_SCHEMA)), spec), (sent, kept), expected)
 
 
 def group(*, combined: bool) -> Sample:
     """With a median rows are sent as they are, without it as partial groups."""
-    middle = agg.Max("m", 1) if combined else agg.Median("m", 1)
-    spec = GroupBySpec(SCHEMA, (0,), (middle, agg.CountAll("n"), agg.Sum("s", 1)))
+    middle = Max("m", 1) if combined else Median("m", 1)
+    spec = GroupBySpec(SCHEMA, (0,), (middle, CountAll("n"), Sum("s", 1)))
     sent = sent_rows()
 
     def expected() -> list[Row]:
@@ -128,7 +120,7 @@ def group(*, combined: bool) -> Sample:
         middle_of: Callable[[list[int]], float] = max if combined else lambda some: float(np.median(some))
         return [(key, middle_of(some), len(some), sum(some)) for key, some in of.items()]
 
-    return Sample(GroupNode(SourceNode(0, SCHEMA), spec), (sent,), expected)
+    return Sample(OperatorNode((SourceNode(0, SCHEMA),), spec), (sent,), expected)
 
 
 def sort() -> Sample:
@@ -136,13 +128,13 @@ def sort() -> Sample:
     sent = sent_rows()
     spec = SortSpec(SCHEMA, Ordering((SortKey.descending(0),)))
     return Sample(
-        SortNode(SourceNode(0, SCHEMA), spec), (sent,), lambda: sorted(rows_of(sent), reverse=True), ordered=True
+        OperatorNode((SourceNode(0, SCHEMA),), spec), (sent,), lambda: sorted(rows_of(sent), reverse=True), ordered=True
     )
 
 
 def distinct() -> Sample:
     few = few_rows()
-    return Sample(DistinctNode(SourceNode(0, SCHEMA), DistinctSpec(SCHEMA)), (few,), lambda: list(set(rows_of(few))))
+    return Sample(OperatorNode((SourceNode(0, SCHEMA),), DistinctSpec(SCHEMA)), (few,), lambda: list(set(rows_of(few))))
 
 
 def set_probe(kind: Literal["intersect", "subtract"]) -> Sample:
@@ -154,13 +146,13 @@ def set_probe(kind: Literal["intersect", "subtract"]) -> Sample:
         left, right = set(rows_of(few)), set(rows_of(other))
         return list(left & right if kind == "intersect" else left - right)
 
-    node = SetNode(SourceNode(0, SCHEMA), SourceNode(1, SCHEMA), SetProbeSpec(SCHEMA, kind))
+    node = OperatorNode((SourceNode(0, SCHEMA), SourceNode(1, SCHEMA)), SetProbeSpec(SCHEMA, kind))
     return Sample(node, (few, other), expected)
 
 
 def repartition() -> Sample:
     sent = sent_rows()
-    return Sample(RelayNode(SourceNode(0, SCHEMA), RelaySpec(SCHEMA, (0,))), (sent,), lambda: rows_of(sent))
+    return Sample(OperatorNode((SourceNode(0, SCHEMA),), RelaySpec(SCHEMA, (0,))), (sent,), lambda: rows_of(sent))
 
 
 def passing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 
 import pytest
 
+from reshape.control.balancing import Balancing
 from reshape.control.commands import Command
 from reshape.control.events import Event, MetricsCollected
 from reshape.control.profile import OperatorProfile, Split
 from reshape.control.reshaping.controller import Controller
 from reshape.control.routing import RoutingTable
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Decision, Kind
+from reshape.control.story import Decision, DecisionKind
 from reshape.driver.execution import Execution
-from reshape.plan.balancing import Balancing
+from reshape.testing import ThreadedFlow
 
 from .brain import strategy
 from .faults import STEPS, Faults, faults_in
@@ -25,7 +27,7 @@ from .running import balanced_by, fast_control, run_chaos, run_script
 from .samples import WORKERS, Sample, group, join, sort
 from .script import each_transfer, late_answer
 from .transfers import Doings
-from .valves import Gate, GatedFlow, Valves
+from .valves import Gate, GatedCluster, Valves
 
 FLOWS: dict[str, Callable[[], Sample]] = {
     "join": lambda: join("full"),
@@ -56,7 +58,7 @@ def test_each_kind_of_transfer_fails_once_at_each_step(step: str, flow: str) -> 
     assert set(doings.failed) == heard, doings.reasons
 
 
-@pytest.mark.parametrize(("step", "flow"), zip(STEPS, cycle(FLOWS), strict=False))
+@pytest.mark.parametrize(("step", "flow"), [*zip(STEPS, cycle(FLOWS), strict=False)])
 def test_random_transfers_with_a_step_that_fails(step: str, flow: str) -> None:
     sample, doings = FLOWS[flow](), Doings(500)
     with faults_in(step, 1, 0.4):
@@ -78,7 +80,9 @@ class Watched:
     """The controller of an input whose workers take no rows until it has begun to help, and whose sources send their
     last rows when it has told of all that it should."""
 
-    def __init__(self, profile: OperatorProfile, settings: StrategySettings, valves: Valves, wanted: set[Kind]) -> None:
+    def __init__(
+        self, profile: OperatorProfile, settings: StrategySettings, valves: Valves, wanted: set[DecisionKind]
+    ) -> None:
         self._brain = Controller(profile, settings)
         self._valves = valves
         self._wanted = wanted
@@ -107,7 +111,7 @@ class Watched:
                 self._valves.stall()
             all_told = self._wanted <= told
             # Keys leave a worker when it is through with their rows; rows that are to move have to wait.
-            if all_told or (self._by_keys and Kind.STARTED in told):
+            if all_told or (self._by_keys and DecisionKind.STARTED in told):
                 self._valves.go_on()
             if all_told:
                 self._gate.open()
@@ -115,7 +119,7 @@ class Watched:
         return commands
 
 
-def run_controller(sample: Sample, split: Split | None, wanted: set[Kind], valves: Valves) -> Execution:
+def run_controller(sample: Sample, split: Split | None, wanted: set[DecisionKind], valves: Valves) -> Execution:
     """The controller at the last input of the only operator: the kept side of a join is there before it.
 
     Each worker has a host to itself, so that all it gives to another one is sent.
@@ -132,12 +136,13 @@ def run_controller(sample: Sample, split: Split | None, wanted: set[Kind], valve
 
     seen: list[Execution] = []
     with strategy("watched", build), valves.built_in(), fast_control():
-        flow = GatedFlow(balanced_by(plan, Balancing("watched", settings)), sample.sources, valves, seen.append)
+        balanced = balanced_by(plan, Balancing("watched", settings))
+        flow = ThreadedFlow(balanced, sample.sources, seen.append, partial(GatedCluster, valves))
         sample.check(flow.run())
     return seen[0]
 
 
-def kinds_told(execution: Execution) -> Counter[Kind]:
+def kinds_told(execution: Execution) -> Counter[DecisionKind]:
     return Counter(decision.kind for port in execution.control.ports.values() for decision in port.brain.decisions)
 
 
@@ -151,7 +156,7 @@ def moves_state(flow: str, split: Split | None) -> bool:
 @pytest.mark.parametrize("flow", ["join", "group"])
 def test_the_controller_with_a_step_that_fails(step: str, flow: str, split: Split | None) -> None:
     fails = step != "after sending" and (step != "export" or moves_state(flow, split))
-    wanted = {Kind.STARTED, Kind.FAILED} if fails else {Kind.STARTED}
+    wanted = {DecisionKind.STARTED, DecisionKind.FAILED} if fails else {DecisionKind.STARTED}
     with faults_in(step, 3, 0.6) as faults:
         execution = run_controller(FLOWS[flow](), split, wanted, Valves())
     _check_told(execution, faults, fails)
@@ -159,8 +164,8 @@ def test_the_controller_with_a_step_that_fails(step: str, flow: str, split: Spli
 
 def _check_told(execution: Execution, faults: Faults, fails: bool) -> None:
     told = kinds_told(execution)
-    assert told[Kind.STARTED]
+    assert told[DecisionKind.STARTED]
     if fails:
         assert faults.hits
-        assert told[Kind.FAILED]
+        assert told[DecisionKind.FAILED]
         assert any("failed (" in line for line in execution.control.story())

@@ -6,6 +6,7 @@ That keys move in many ways is certain with the script; chaos adds moments that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -14,12 +15,14 @@ import pytest
 
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
-from reshape.plan.nodes import JoinNode, MapNode, Node, RelayNode, SourceNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
+from reshape.testing import ThreadedFlow
+from reshape.testing.cutting import Partitions
+from reshape.testing.threads import WAVE
 
-from ..flows.threads import WAVE, Partitions
 from .brain import chaos
-from .running import PacedFlow, Weather, fast_control, run_script, slow_links, with_chaos
+from .running import PacedCluster, Weather, fast_control, run_script, slow_links, with_chaos
 from .samples import Sample
 from .script import everything
 from .transfers import Doings
@@ -63,7 +66,7 @@ def run(node: Node, sources: list[Partitions], seed: int) -> None:
     doings = Doings(seed, eagerness=0.7)
     with chaos(doings), fast_control(), slow_links(seed, weather.link_s):
         plan = with_chaos(Planner().plan(node, "order", hosts, rng.randint(max(hosts, 3), 6)), weather)
-        PacedFlow(plan, sources, seed, weather.source_s).run()
+        ThreadedFlow(plan, sources, cluster=partial(PacedCluster, seed, weather.source_s)).run()
 
 
 def check_order(rows: list[Row], sent: Partitions, copies: int = 1) -> None:
@@ -80,14 +83,14 @@ def check_order(rows: list[Row], sent: Partitions, copies: int = 1) -> None:
 
 
 def behind_a_repartition(recorder: Recorder) -> Node:
-    relay = RelayNode(SourceNode(0, SENT), RelaySpec(SENT, (0,)))
+    relay = OperatorNode((SourceNode(0, SENT),), RelaySpec(SENT, (0,)))
     return MapNode(relay, recorder, SENT, ordered=True)
 
 
 def behind_a_join(recorder: Recorder) -> Node:
     columns = (*(OutputColumn(name, left=place) for place, name in enumerate(SENT.names)), OutputColumn("w", right=1))
     spec = JoinSpec(SENT, KEPT.schema, (0,), (0,), "inner", columns)
-    join = JoinNode(SourceNode(0, SENT), SourceNode(1, KEPT.schema), spec)
+    join = OperatorNode((SourceNode(0, SENT), SourceNode(1, KEPT.schema)), spec)
     return MapNode(join, recorder, spec.output_schema, ordered=True)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import reshape
+from reshape.flow import Flow
 
 from ..flows.compare import check
 from ..flows.running import Rig
@@ -26,9 +27,12 @@ def test_a_flow_under_chaos(spark: SparkSession, number: int) -> None:
     case = chaos_case(number)
     rig = Rig(spark, case)
     want = rig.expected()
-    options = {"hosts": min(case.hosts, 2), "workers": case.workers, "strategy": "chaos", "cost_s_per_row": ROW_S}
-    options |= {"report_s": REPORT_S}
     doings = Doings(number)
+
+    def read(df: DataFrame) -> Flow:
+        spread = reshape.read(df, hosts=min(case.hosts, 2), workers=case.workers)
+        return spread.options(strategy="chaos", cost_s_per_row=ROW_S, report_s=REPORT_S)
+
     with chaos(doings), fast_control():
-        flow = build(case.flow, rig._frames, lambda df: reshape.read(df, **options))
+        flow = build(case.flow, rig._frames, read)
         check(case, flow.toDF().toArrow(), want)

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 import reshape
 from reshape.host.host import HostSettings
+from reshape.testing import Cut
 
 from ..flows.compare import check
 from ..flows.running import Rig, plan_of
-from ..flows.threads import Cut, table_of
 from .cases import SHAPES, chaos_case
 from .running import cut_sources, run_chaos
 from .transfers import Doings
@@ -29,8 +29,8 @@ def test_a_flow_under_chaos(spark: SparkSession, number: int) -> None:
     plan = plan_of(flow)
     cut = Cut(doings.seed, case.partitions, case.batch_rows)
     sources = cut_sources([rig.rows(df) for df in flow._sources], cut)
-    outputs = run_chaos(plan, sources, doings, settings=HostSettings(case.queue_bytes, case.spill))
-    check(case, table_of(plan, outputs), rig.expected())
+    result = run_chaos(plan, sources, doings, settings=HostSettings(case.queue_bytes, case.spill))
+    check(case, result, rig.expected())
     assert not doings.failed, doings.reasons
 
 
@@ -61,7 +61,7 @@ def test_an_aggregate_of_a_user_under_chaos(spark: SparkSession, seed: int) -> N
     df = spark.createDataFrame(pa.table({"k": keys, "v": values}))
     flow = reshape.read(df, hosts=2, workers=5).groupBy("k").agg(reshape.aggregate(Span(), "v").alias("span"))
     doings, plan = Doings(900_000 + seed), plan_of(flow)
-    outputs = run_chaos(plan, cut_sources([df.toArrow()], Cut(doings.seed, 5, 120)), doings)
+    result = run_chaos(plan, cut_sources([df.toArrow()], Cut(doings.seed, 5, 120)), doings)
     of = {key: [v for k, v in zip(keys, values, strict=True) if k == key] for key in set(keys)}
-    got = dict(zip(*table_of(plan, outputs).to_pydict().values(), strict=True))
+    got = dict(zip(*result.to_pydict().values(), strict=True))
     assert got == {k: max(some) - min(some) for k, some in of.items()}

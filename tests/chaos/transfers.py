@@ -19,7 +19,7 @@ from reshape.control.events import BacklogMoved, Event, MetricsCollected, StateT
 from reshape.control.outbox import Outbox
 from reshape.control.profile import OperatorProfile, Partitioning, StateKind
 from reshape.control.routing import RoutingTable, Shares
-from reshape.control.story import Decision, Kind
+from reshape.control.story import Decision, DecisionKind
 from reshape.kernels.hashing import mini_partitions
 
 BUCKETS_PER_WORKER = 16
@@ -154,7 +154,7 @@ class TransferBrain(ABC):
 
     def note(self, what: str, worker: int, helpers: tuple[int, ...]) -> None:
         self.doings.started[what] += 1
-        self.out.tell(Kind.STARTED, worker, helpers, what)
+        self.out.record(DecisionKind.STARTED, worker, helpers, what)
 
     def may_help(self, owner: int, helper: int) -> bool:
         """Would rows of the owner meet their state at this worker?"""

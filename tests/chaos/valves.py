@@ -9,17 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 
 from reshape.driver.hand_overs import HandOvers
 from reshape.driver.port_control import PortControl
-from reshape.exchange.queues import HostQueues, Item
+from reshape.exchange.queues import HostQueues
+from reshape.exchange.worker_queue import Item
 from reshape.plan.physical import PhysicalPlan
-
-from ..flows.threads import OnExecution, Partitions, ThreadedFlow
+from reshape.protocol.link import FlowAddress
+from reshape.protocol.reports import Answer, PortReport, StateArrived
+from reshape.testing import ThreadCluster
+from reshape.testing.cutting import Partitions
 
 # Only a script that is stuck takes as long as this; less than a flow may take, for the gate knows what it waits for.
 LIMIT_S = 60.0
@@ -73,7 +75,7 @@ class Valves:
         self._held = False
         self._waiting: list[HandOvers] = []
         self._muted = False
-        self._unheard: list[Callable[[], None]] = []
+        self._unheard: list[Callable[[], Answer | None]] = []
 
     def stall(self) -> None:
         """Workers take no rows from now on."""
@@ -117,7 +119,7 @@ class Valves:
     def built_in(self) -> Iterator[None]:
         """While this is open, flows of this process go through these valves."""
         take, advance = HostQueues.take, HandOvers.advance
-        state_done, tick = PortControl.state_done, PortControl.tick
+        reported, tick = PortControl.reported, PortControl.tick
 
         def take_if_allowed(queues: HostQueues, worker: int, port: int) -> Item | None:
             return None if self._stalled else take(queues, worker, port)
@@ -128,11 +130,11 @@ class Valves:
             elif hand_overs not in self._waiting:
                 self._waiting.append(hand_overs)
 
-        def hear_if_allowed(control: PortControl, *facts: Any) -> None:
-            if self._muted:
-                self._unheard.append(lambda: state_done(control, *facts))
-            else:
-                state_done(control, *facts)
+        def hear_if_allowed(control: PortControl, report: PortReport) -> Answer | None:
+            if not self._muted or not isinstance(report, StateArrived):
+                return reported(control, report)
+            self._unheard.append(lambda: reported(control, report))
+            return None
 
         def tick_after_all(control: PortControl, now: float) -> None:
             self._catch_up()
@@ -140,36 +142,33 @@ class Valves:
 
         with ExitStack() as stack:
             stack.enter_context(patch.object(PortControl, "tick", tick_after_all))
-            stack.enter_context(patch.object(PortControl, "state_done", hear_if_allowed))
+            stack.enter_context(patch.object(PortControl, "reported", hear_if_allowed))
             stack.enter_context(patch.object(HostQueues, "take", take_if_allowed))
             stack.enter_context(patch.object(HandOvers, "advance", advance_if_allowed))
             yield
 
 
-class GatedFlow(ThreadedFlow):
-    """A flow whose sources wait at the gates of their inputs."""
+class GatedCluster(ThreadCluster):
+    """Sources wait at the gates of their inputs."""
 
     def __init__(
-        self,
-        plan: PhysicalPlan,
-        sources: Sequence[Partitions],
-        valves: Valves,
-        on_execution: OnExecution = lambda _: None,
+        self, valves: Valves, plan: PhysicalPlan, sources: Sequence[Partitions], at: Callable[[], FlowAddress]
     ) -> None:
-        super().__init__(plan, sources, on_execution)
+        super().__init__(plan, sources, at)
+        self._lengths = [[len(partition) for partition in partitions] for partitions in sources]
         self._gates: list[Gate] = []
         for source in range(len(sources)):
             operator, port = plan.source_target(source)
             name = f"{plan.operators[operator].label}, input {port}"
             self._gates.append(valves.gates.setdefault(name, Gate()))
 
-    def _batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
-        gate, last = self._gates[source], len(self._partitions[source][partition]) - 1
-        for number, batch in enumerate(super()._batches(source, partition)):
-            gate.pass_through(number, number == last, self._cancelled.is_set)
+    def batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
+        gate, last = self._gates[source], self._lengths[source][partition] - 1
+        for number, batch in enumerate(super().batches(source, partition)):
+            gate.pass_through(number, number == last, self.cancelled.is_set)
             yield batch
 
-    def _cancel_sources(self, attempt: int) -> None:
-        super()._cancel_sources(attempt)
+    def cancel_sources(self, attempt: int) -> None:
+        super().cancel_sources(attempt)
         for gate in self._gates:
             gate.wake()

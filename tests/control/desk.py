@@ -15,7 +15,7 @@ from reshape.control.profile import OperatorProfile, Split, StateKind
 from reshape.control.reshaping.controller import Controller
 from reshape.control.routing import RoutingTable
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 
 C = TypeVar("C", bound=Command)
 
@@ -124,7 +124,7 @@ class Desk:
         """All routers use the newest table."""
         return self.event(RoutingApplied, self.brain.table.version)
 
-    def kinds(self, worker: int | None = None) -> list[Kind]:
+    def kinds(self, worker: int | None = None) -> list[DecisionKind]:
         return [d.kind for d in self.brain.decisions if worker is None or d.skewed == worker]
 
 

@@ -19,7 +19,6 @@ from reshape.control.commands import (
     CancelTransfer,
     Command,
     HandOverState,
-    MergeScattered,
     MoveBacklog,
     ReplicateState,
     SetRouting,
@@ -92,7 +91,6 @@ class Miniature:
         self._done: Counter[tuple[int, int]] = Counter()
         self._replicas: dict[tuple[int, int], set[int]] = {}
         self._holder = {key: key % profile.workers for key in range(KEYS_PER_OWNER * profile.workers)}
-        self._parts: Counter[tuple[int, int]] = Counter()  # (owner, worker) -> rows in a scattered part
         self._recent: Counter[int] = Counter()
         self.routed = [0] * profile.workers
         self.received = [0] * profile.workers
@@ -170,10 +168,6 @@ class Miniature:
                 self.hand_overs[command.transfer] = HandOver(command)
             case MoveBacklog():
                 self.moves.append(command)
-            case MergeScattered():
-                helpers = self.workers if command.helpers is None else command.helpers
-                for helper in helpers:
-                    self._parts.pop((command.owner, helper), None)
             case CancelTransfer():
                 self.copies = [copy for copy in self.copies if copy[0].transfer != command.transfer]
                 self.moves = [move for move in self.moves if move.transfer != command.transfer]
@@ -245,8 +239,6 @@ class Miniature:
                 assert self._holder[row.key] == worker, f"{row} at {worker}, its state is at {self._holder[row.key]}"
             elif not self.mutable:
                 assert self._has_state(worker, row.key), f"{row} was processed by {worker}, which has no state for it"
-            elif worker != row.owner:
-                self._parts[row.owner, worker] += 1
 
     def report(self, after: float, *, busy: bool = False) -> None:
         self.now += after
@@ -415,10 +407,6 @@ class Miniature:
             if self.unprocessed:
                 self.report(1.0)
         raise AssertionError(f"{self.unprocessed} rows are never processed: {self.queues} {self.hand_overs}")
-
-    def check_merged(self) -> None:
-        left = {part: rows for part, rows in self._parts.items() if rows}
-        assert not left, f"parts of state were never merged at their owner: {left}"
 
     def arrivals(
         self, seed: int, rows: int, hot: int, out_of_ten: int, pick: Callable[[Random], int] | None = None

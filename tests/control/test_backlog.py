@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reshape.control.commands import Command, MergeScattered, MoveBacklog, ReplicateState, SetRouting
-from reshape.control.events import BacklogMoved, Drained, InputEnded, StateTransferred, TransferFailed
+from reshape.control.commands import Command, MoveBacklog, ReplicateState, SetRouting
+from reshape.control.events import BacklogMoved, InputEnded, StateTransferred, TransferFailed
 from reshape.control.reshaping.shares import surplus_rows
 from reshape.control.settings import AdaptiveTau, FirstPhase
 
@@ -230,16 +230,6 @@ def test_after_the_input_pairs_regroup_until_all_queues_are_nearly_level(state: 
     assert not desk.brain.pairs
 
 
-def test_queued_rows_that_moved_after_the_input_are_merged_even_if_nobody_said_so() -> None:
-    """The answer to the move can be lost, or come after the last row was processed."""
-    desk = Desk(backlog=True, state=MUTABLE)
-    desk.report([0, 0, 0], LOADED)
-    desk.event(InputEnded)
-    move = only(desk.report([900, 0, 0]), MoveBacklog)
-    merge = only(desk.event(Drained), MergeScattered)
-    assert move.target in (merge.helpers or ())
-
-
 @pytest.mark.parametrize("state", [MUTABLE, IMMUTABLE])
 def test_rows_that_a_worker_got_as_a_helper_move_on_after_the_input(state: object) -> None:
     desk = Desk(6, backlog=True, state=state)  # type: ignore[arg-type]
@@ -259,7 +249,3 @@ def test_rows_that_a_worker_got_as_a_helper_move_on_after_the_input(state: objec
     assert sum(queues.total) == 5600
     assert max(queues.total) <= 1.15 * 5600 / 6 + 100, queues.total
     assert any("which are worker 0's" in line for line in desk.brain.story(1))
-    if state is MUTABLE:
-        merged = {merge.owner: merge for merge in desk.event(Drained) if isinstance(merge, MergeScattered)}
-        holders = {at for (at, owner), rows in queues.waiting.items() if owner == 0 and rows and at != 0}
-        assert holders <= set(merged[0].helpers or ())

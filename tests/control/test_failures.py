@@ -7,7 +7,7 @@ import pytest
 from reshape.control.commands import CancelTransfer, Command, ReplicateState, SetRouting
 from reshape.control.events import BacklogMoved, RoutingApplied, StateTransferred, TransferFailed
 from reshape.control.routing import RoutingTable
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 
 from .desk import MUTABLE, Desk, none_of, only
 
@@ -33,7 +33,7 @@ def test_a_failed_migration_leaves_routing_as_it_was_and_is_tried_again() -> Non
     assert desk.state_fails(sent.transfer, 1) == []
     assert desk.brain.table == RoutingTable()
     assert desk.brain.pairs == {}
-    assert desk.kinds() == [Kind.STARTED, Kind.FAILED, Kind.ENDED]
+    assert desk.kinds() == [DecisionKind.STARTED, DecisionKind.FAILED, DecisionKind.ENDED]
     assert "connection lost" in desk.brain.story(0)[1]
     assert "routing stays as it was" in desk.brain.story(0)[1]
     assert desk.report([900, 20, 80], LOADED) == [], "not at once"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reshape.control.commands import ReplicateState, SetRouting
 from reshape.control.events import InputEnded, MetricsCollected
 from reshape.control.routing import Key
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 
 from .desk import MUTABLE, Desk, none_of, only
 
@@ -90,7 +90,7 @@ def test_a_pair_is_dissolved_when_calm() -> None:
         desk.apply()
     assert desk.brain.pairs == {}
     assert desk.brain.table.owners == {}
-    assert desk.kinds()[-1] is Kind.ENDED
+    assert desk.kinds()[-1] is DecisionKind.ENDED
 
 
 def test_a_pair_that_is_calm_only_because_it_shares_stays() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reshape.control.commands import CancelTransfer, Command, HandOverState, MoveBacklog, SetRouting
 from reshape.control.events import InputEnded
 from reshape.control.routing import Shares
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 
 from .desk import MUTABLE, SBK, Desk, none_of, only
 
@@ -63,7 +63,7 @@ def test_a_failed_hand_over_puts_the_keys_back_under_a_new_version() -> None:
     assert table.keys == {}
     assert table.version == sent.version + 1
     assert desk.brain.pairs == {}
-    assert Kind.FAILED in desk.kinds()
+    assert DecisionKind.FAILED in desk.kinds()
     assert desk.state_arrives(sent.transfer, 1) == [], "a late answer changes nothing"
     desk.apply()
     later = [c for _ in range(10) for c in desk.report([900, 20, 80], LOADED, keys=KEYS)]
@@ -98,7 +98,7 @@ def test_when_no_set_of_keys_helps_nothing_moves_and_it_says_so() -> None:
     for _ in range(5):
         assert desk.report([900, 0, 0], LOADED, keys=hot) == []
     assert desk.brain.pairs == {}
-    assert desk.kinds() == [Kind.REFUSED]
+    assert desk.kinds() == [DecisionKind.REFUSED]
     assert "no set of worker 0's keys helps" in desk.brain.story(0)[0]
     assert "1,600.0" in desk.brain.story(0)[0]
     desk.report([900, 0, 0], LOADED, keys=KEYS, after=60.0)

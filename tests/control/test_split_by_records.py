@@ -1,4 +1,4 @@
-"""Split by records: the phases, their iterations, where the state goes first and what is merged after."""
+"""Split by records: the phases, their iterations, and where the state goes first."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import pytest
 
-from reshape.control.commands import Command, MergeScattered, ReplicateState, SetRouting
-from reshape.control.events import Drained, InputEnded, Watermark
+from reshape.control.commands import Command, ReplicateState, SetRouting
+from reshape.control.events import Drained, InputEnded
 from reshape.control.routing import Shares
 from reshape.control.settings import AdaptiveTau, FirstPhase
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 
 from .desk import MUTABLE, Desk, none_of, only
 
@@ -77,9 +77,9 @@ def test_without_the_first_phase_future_load_is_shared_at_once() -> None:
     assert desk.report([500, 20, 80], LOADED) == [], (
         "the gap that was there at the start is no reason for another round"
     )
-    assert Kind.ITERATED not in desk.kinds()
+    assert DecisionKind.ITERATED not in desk.kinds()
     desk.report([700, 20, 80], LOADED)
-    assert Kind.ITERATED in desk.kinds(), "what comes on top of it is"
+    assert DecisionKind.ITERATED in desk.kinds(), "what comes on top of it is"
 
 
 def test_phase_one_with_a_part_moves_heavy_keys_only() -> None:
@@ -104,7 +104,7 @@ def test_another_iteration_when_the_skewed_worker_gets_ahead() -> None:
     commands = desk.report([560, 450, 80], [900, 50, 50])
     assert only(commands, SetRouting).table.owners == {0: Shares.whole(1)}, "phase one again"
     assert none_of(commands, ReplicateState), "one state transfer serves all iterations"
-    assert Kind.ITERATED in desk.kinds()
+    assert DecisionKind.ITERATED in desk.kinds()
     desk.apply()
     table = only(desk.report([500, 510, 80], [900, 50, 50]), SetRouting).table
     assert table.owners[0].share_of(1) == Fraction(17, 36), "1,800 and 100, from the windows since the last balance"
@@ -133,38 +133,6 @@ def test_mutable_state_scatters_and_needs_no_transfer() -> None:
     commands = detect(desk)
     assert none_of(commands, ReplicateState)
     assert only(commands, SetRouting).table.owners == {0: Shares.whole(1)}
-
-
-def test_scattered_state_is_merged_at_watermarks_and_at_the_end() -> None:
-    desk = in_phase_two(Desk(state=MUTABLE))
-    merge = only(desk.event(Watermark), MergeScattered)
-    assert (merge.owner, merge.helpers, merge.final) == (0, (1,), False)
-    assert only(desk.event(Watermark), MergeScattered).helpers == (1,), "rows were shared since"
-    desk.event(InputEnded)
-    last = only(desk.event(Drained), MergeScattered)
-    assert (last.owner, last.helpers, last.final) == (0, (1,), True)
-    assert desk.brain.pairs == {}
-
-
-def test_a_helper_of_the_past_is_merged_too() -> None:
-    """Rows may wait at it, and routers may send more, long after the pair was dissolved."""
-    desk = in_phase_two(Desk(state=MUTABLE))
-    for _ in range(40):
-        desk.report([0, 0, 0], [3, 3, 3])
-        desk.apply()
-    assert desk.brain.pairs == {}
-    assert only(desk.event(Watermark), MergeScattered).helpers == (1,)
-    desk.event(InputEnded)
-    assert only(desk.event(Drained), MergeScattered).helpers == (1,)
-
-
-@pytest.mark.parametrize("kind", [Watermark, Drained])
-def test_nothing_is_merged_where_nothing_was_shared(kind: type) -> None:
-    desk = Desk(state=MUTABLE)
-    desk.report([0, 0, 0], LOADED)
-    assert desk.event(kind) == []
-    immutable = in_phase_two(Desk())
-    assert none_of(immutable.event(kind), MergeScattered), "immutable state has no parts"
 
 
 def test_the_end_of_the_input_ends_all_mitigations_and_changes_no_routing() -> None:
@@ -244,7 +212,7 @@ def test_a_migration_that_would_end_after_the_input_is_refused_once() -> None:
     desk.report([0, 0, 0], LOADED, remaining=9000)
     for _ in range(30):
         assert desk.report([900, 0, 0], LOADED, remaining=8000) == []
-    assert desk.kinds() == [Kind.REFUSED]
+    assert desk.kinds() == [DecisionKind.REFUSED]
     assert "10.0 s to migrate" in desk.brain.story(0)[0]
     assert "8.0 s" in desk.brain.story(0)[0]
     desk.report([900, 0, 0], LOADED, remaining=10**6, after=60.0)

@@ -23,7 +23,6 @@ from reshape.control.events import (
     RoutingApplied,
     StateTransferred,
     TransferFailed,
-    Watermark,
 )
 from reshape.control.profile import OperatorProfile, Split, StateKind
 from reshape.control.settings import AdaptiveTau, FirstPhase, StrategySettings
@@ -204,10 +203,6 @@ class BrainInAnyWeather(RuleBasedStateMachine):
     def all_is_answered(self) -> None:
         self.body.answer_all()
 
-    @rule()
-    def watermark(self) -> None:
-        self.body.tell(Watermark)
-
     @precondition(lambda self: self.steps > 12 and not self.body.ended)
     @rule()
     def input_ends(self) -> None:
@@ -236,7 +231,6 @@ class BrainInAnyWeather(RuleBasedStateMachine):
         body.work_off()
         body.tell(Drained)
         assert not body.brain.pairs, "a mitigation outlives the input"
-        body.check_merged()
         body.report(1.0, busy=self.busy)
         late = replace(body.reports[-1], id=10**6, time=body.now + 1, workload=(10**4, *[0] * (len(body.workers) - 1)))
         body.give(late)

@@ -27,11 +27,37 @@ from reshape.control.events import (
 )
 from reshape.control.routing import RoutingTable, Shares
 from reshape.control.story import Decision
+from reshape.driver.board import Recipient
 from reshape.driver.port_control import PortControl
-from reshape.host.worker import CellCounts
+from reshape.exchange.tally import RouterCounts
+from reshape.protocol.orders import (
+    Forget,
+    GatherScattered,
+    Give,
+    Hold,
+    InputEnding,
+    Order,
+    SendBacklog,
+    UseTable,
+    Withdraw,
+)
+from reshape.protocol.reports import (
+    BacklogSent,
+    Fenced,
+    Holding,
+    NewestTable,
+    RouterCounted,
+    RouterStarted,
+    ScatteredSent,
+    StateArrived,
+    StateStayed,
+    TableApplied,
+    Withdrawn,
+    WorkerCounts,
+)
 
 KEY = 77
-Order = tuple[str, str, dict[str, Any]]
+Posted = list[tuple[Recipient, Any]]  # to whom, and one of the orders
 
 
 class Script:
@@ -56,25 +82,25 @@ class Desk:
 
     def __init__(self, delay_s: float = 0.0) -> None:
         self.brain = Script()
-        self.orders: list[Order] = []
+        self.orders: Posted = []
         self.drained = 0
         self.control = PortControl(0, 0, self.brain, (0, 0, 1, 1), self._post, self._on_drained, delay_s=delay_s)
-        self.control.opened_at = 0.0
+        self.control.line.opened_at = 0.0
         self.now = 0.0
         for router in ("a", "b"):
-            self.control.router_started(router)
+            self.started(router)
         # A brain's time begins with the first row.
-        self.control.counts.router_report("a", {"routed": [1, 0, 0, 0], "sent": [1, 0, 0, 0]})
+        self.control.counts.router_report("a", RouterCounts((1, 0, 0, 0), (1, 0, 0, 0)))
         self.control.counts.processed[0] = 1
 
-    def _post(self, to: str, kind: str, **facts: Any) -> None:
-        if kind != "ending":  # asks hosts for reports
-            self.orders.append((to, kind, facts))
+    def _post(self, to: Recipient, order: Order) -> None:
+        if not isinstance(order, InputEnding):  # asks hosts for reports
+            self.orders.append((to, order))
 
     def _on_drained(self) -> None:
         self.drained += 1
 
-    def say(self, *commands: Command) -> list[Order]:
+    def say(self, *commands: Command) -> Posted:
         """Let the brain say this; the orders that come of it."""
         self.brain.next.append(list(commands))
         return self.after(self.tick)
@@ -83,31 +109,66 @@ class Desk:
         self.now += 1.0
         self.control.tick(self.now)
 
-    def after(self, action: Callable[[], Any]) -> list[Order]:
+    def after(self, action: Callable[[], Any]) -> Posted:
         before = len(self.orders)
         action()
         return self.orders[before:]
 
-    def fence(self, version: int) -> list[Order]:
+    def fence(self, version: int) -> Posted:
         """All routers use a version, and all that they sent before is with the workers."""
 
         def both() -> None:
             for router in ("a", "b"):
-                self.control.applied(router, version)
-                self.control.fenced(router, version)
+                self.applied(router, version)
+                self.fenced(router, version)
 
         return self.after(both)
 
     def end(self) -> None:
         for router in ("a", "b"):
-            self.control.router_ended(router)
+            self.ended(router)
         self.control.end_input()
 
     def heard(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.brain.heard if isinstance(event, kind)]
 
     def waits_for_drain(self) -> bool:
-        return not any(kind == "drained" for _, kind, _ in self.orders)
+        return not any(isinstance(order, GatherScattered) for _, order in self.orders)
+
+    # What tasks report
+
+    def started(self, router: str) -> NewestTable:
+        answer = self.control.reported(RouterStarted(0, 0, router))
+        assert isinstance(answer, NewestTable)
+        return answer
+
+    def applied(self, router: str, version: int) -> None:
+        self.control.reported(TableApplied(0, 0, router, version))
+
+    def fenced(self, router: str, version: int) -> None:
+        self.control.reported(Fenced(0, 0, router, version))
+
+    def ended(self, router: str) -> None:
+        """It has sent no more than it had when it reported last."""
+        self.control.router_ended(router)
+
+    def holding(self, transfer: int) -> None:
+        self.control.reported(Holding(0, 0, transfer))
+
+    def arrived(self, transfer: int, helper: int, size: int = 0, seconds: float = 0.0) -> None:
+        self.control.reported(StateArrived(0, 0, transfer, helper, size, seconds))
+
+    def stayed(self, transfer: int, helper: int, reason: str) -> None:
+        self.control.reported(StateStayed(0, 0, transfer, helper, reason))
+
+    def withdrawn(self, transfer: int) -> None:
+        self.control.reported(Withdrawn(0, 0, transfer))
+
+    def backlog_sent(self, transfer: int, rows: int) -> None:
+        self.control.reported(BacklogSent(0, 0, transfer, rows))
+
+    def scattered_sent(self, host: int) -> None:
+        self.control.reported(ScatteredSent(0, 0, host))
 
 
 def table(version: int, worker: int | None) -> SetRouting:
@@ -122,8 +183,8 @@ def cancel(transfer: int) -> CancelTransfer:
     return CancelTransfer(0, 0, transfer, "a test")
 
 
-def kinds(orders: list[Order]) -> list[tuple[str, str]]:
-    return [(to, kind) for to, kind, _ in orders]
+def kinds(orders: Posted) -> list[tuple[Recipient, type[Order]]]:
+    return [(to, type(order)) for to, order in orders]
 
 
 @pytest.fixture
@@ -134,28 +195,28 @@ def desk() -> Desk:
 def started(desk: Desk) -> Desk:
     """Key 77 is on its way from worker 0 to worker 2 under version 1."""
     desk.say(move(1, 0, 2, 1), table(1, 2))
-    desk.control.holding(1)
+    desk.holding(1)
     return desk
 
 
 def test_a_hand_over_goes_step_by_step(desk: Desk) -> None:
     orders = desk.say(move(1, 0, 2, 1), table(1, 2))
-    assert kinds(orders) == [("host-1", "hold")], "no router may send before the target holds"
-    assert (orders[0][2]["keys"], orders[0][2]["version"], orders[0][2]["worker"]) == ([KEY], 1, 2)
-    orders = desk.after(lambda: desk.control.holding(1))
-    assert kinds(orders) == [("all", "routing")]
-    assert orders[0][2]["fence"] is True
-    desk.control.applied("a", 1)
+    assert kinds(orders) == [(1, Hold)], "no router may send before the target holds"
+    assert (orders[0][1].keys, orders[0][1].version, orders[0][1].worker) == ((KEY,), 1, 2)
+    orders = desk.after(lambda: desk.holding(1))
+    assert kinds(orders) == [("all", UseTable)]
+    assert orders[0][1].fence is True
+    desk.applied("a", 1)
     assert desk.heard(RoutingApplied) == []
-    desk.control.applied("b", 1)
+    desk.applied("b", 1)
     assert [event.version for event in desk.heard(RoutingApplied)] == [1]
-    assert desk.after(lambda: desk.control.fenced("a", 1)) == []
-    orders = desk.after(lambda: desk.control.fenced("b", 1))
-    assert kinds(orders) == [("host-0", "give")]
-    assert (orders[0][2]["target"], orders[0][2]["keys"], orders[0][2]["returns"]) == (2, [KEY], [])
+    assert desk.after(lambda: desk.fenced("a", 1)) == []
+    orders = desk.after(lambda: desk.fenced("b", 1))
+    assert kinds(orders) == [(0, Give)]
+    assert (orders[0][1].target, orders[0][1].keys, orders[0][1].returns) == (2, (KEY,), ())
     desk.end()
     assert desk.waits_for_drain(), "state is on its way"
-    desk.control.state_done(1, 2, 100, 0.5)
+    desk.arrived(1, 2, 100, 0.5)
     assert [(e.transfer, e.helper, e.bytes) for e in desk.heard(StateTransferred)] == [(1, 2, 100)]
     assert not desk.waits_for_drain()
 
@@ -163,53 +224,53 @@ def test_a_hand_over_goes_step_by_step(desk: Desk) -> None:
 def test_tables_keep_their_order_behind_a_hold(desk: Desk) -> None:
     desk.say(move(1, 0, 2, 1), table(1, 2))
     assert desk.say(table(2, None)) == [], "an older table waits for a hold"
-    orders = desk.after(lambda: desk.control.holding(1))
-    assert [(kind, facts["table"]["version"], facts["fence"]) for _, kind, facts in orders] == [
-        ("routing", 1, True),
-        ("routing", 2, False),
+    orders = desk.after(lambda: desk.holding(1))
+    assert [(type(order), order.table.version, order.fence) for _, order in orders] == [
+        (UseTable, 1, True),
+        (UseTable, 2, False),
     ]
     assert desk.say(table(2, None)) == [], "a table that is sent again is known"
 
 
 def test_a_router_begins_with_the_newest_table_and_is_no_obstacle_when_it_is_gone(desk: Desk) -> None:
     started(desk)
-    assert desk.control.router_started("late")["version"] == 1
-    desk.control.router_ended("a")
-    desk.control.applied("b", 1)
-    orders = desk.after(lambda: desk.control.fenced("b", 1))
-    assert kinds(orders) == [("host-0", "give")]
+    assert desk.started("late").table.version == 1
+    desk.ended("a")
+    desk.applied("b", 1)
+    orders = desk.after(lambda: desk.fenced("b", 1))
+    assert kinds(orders) == [(0, Give)]
 
 
 def test_keys_move_on_only_after_they_have_come(desk: Desk) -> None:
     started(desk)
     desk.say(move(2, 2, 3, 2), table(2, 3))
-    desk.control.holding(2)
-    assert kinds(desk.fence(2)) == [("host-0", "give")], "worker 2 has nothing to give yet"
-    orders = desk.after(lambda: desk.control.state_done(1, 2, 0, 0.0))
-    assert [(to, kind, facts["transfer"]) for to, kind, facts in orders] == [("host-1", "give", 2)]
+    desk.holding(2)
+    assert kinds(desk.fence(2)) == [(0, Give)], "worker 2 has nothing to give yet"
+    orders = desk.after(lambda: desk.arrived(1, 2))
+    assert [(to, type(order), order.transfer) for to, order in orders] == [(1, Give, 2)]
 
 
 def test_unrelated_keys_do_not_wait_for_each_other(desk: Desk) -> None:
     started(desk)
     other = HandOverState(0, 0, 2, 2, 3, frozenset({KEY + 1}), 2)
     desk.say(other, table(2, 2))
-    desk.control.holding(2)
-    assert sorted(facts["transfer"] for _, kind, facts in desk.fence(2) if kind == "give") == [1, 2]
+    desk.holding(2)
+    assert sorted(order.transfer for _, order in desk.fence(2) if isinstance(order, Give)) == [1, 2]
 
 
 def test_a_hand_over_that_is_cancelled_early_returns_what_was_held_back(desk: Desk) -> None:
     started(desk)
     orders = desk.say(cancel(1), table(2, None))
-    assert kinds(orders) == [("host-0", "hold")], "rows sent from now on wait for those that come back"
-    back = orders[0][2]["transfer"]
-    assert (back < 0, orders[0][2]["worker"], orders[0][2]["version"]) == (True, 0, 2)
-    assert kinds(desk.after(lambda: desk.control.holding(back))) == [("all", "routing")]
+    assert kinds(orders) == [(0, Hold)], "rows sent from now on wait for those that come back"
+    back = orders[0][1].transfer
+    assert (back < 0, orders[0][1].worker, orders[0][1].version) == (True, 0, 2)
+    assert kinds(desk.after(lambda: desk.holding(back))) == [("all", UseTable)]
     orders = desk.fence(2)
-    assert kinds(orders) == [("host-1", "give")]
-    assert (orders[0][2]["source"], orders[0][2]["target"], orders[0][2]["returns"]) == (2, 0, [1])
+    assert kinds(orders) == [(1, Give)]
+    assert (orders[0][1].source, orders[0][1].target, orders[0][1].returns) == (2, 0, (1,))
     desk.end()
     assert desk.waits_for_drain()
-    desk.control.state_done(back, 0, 0, 0.0)
+    desk.arrived(back, 0)
     assert not desk.waits_for_drain()
     assert desk.heard(StateTransferred) == [], "the brain knows nothing of it"
 
@@ -218,126 +279,127 @@ def test_a_source_that_was_asked_is_told_to_keep_the_state(desk: Desk) -> None:
     started(desk)
     desk.fence(1)
     orders = desk.say(cancel(1), table(2, None))
-    assert kinds(orders) == [("host-0", "hold"), ("host-0", "withdraw")]
-    back = orders[0][2]["transfer"]
-    desk.control.holding(back)
+    assert kinds(orders) == [(0, Hold), (0, Withdraw)]
+    back = orders[0][1].transfer
+    desk.holding(back)
     assert desk.fence(2) == [], "nobody knows where the state is"
-    assert kinds(desk.after(lambda: desk.control.withdrawn(1))) == [("host-1", "give")]
+    assert kinds(desk.after(lambda: desk.withdrawn(1))) == [(1, Give)]
 
 
 def test_state_that_had_arrived_returns(desk: Desk) -> None:
     started(desk)
     desk.fence(1)
-    desk.control.state_done(1, 2, 0, 0.0)  # and the answer is late
+    desk.arrived(1, 2)  # and the answer is late
     orders = desk.say(cancel(1), table(2, None))
-    assert kinds(orders) == [("host-0", "hold")]
-    desk.control.holding(orders[0][2]["transfer"])
-    assert kinds(desk.fence(2)) == [("host-1", "give")]
+    assert kinds(orders) == [(0, Hold)]
+    desk.holding(orders[0][1].transfer)
+    assert kinds(desk.fence(2)) == [(1, Give)]
 
 
 def test_a_chain_returns_link_by_link(desk: Desk) -> None:
     """Rows held at worker 3 go to worker 2, and from there, behind those that were held before them, to worker 0."""
     started(desk)
     desk.say(move(2, 2, 3, 2), table(2, 3))
-    desk.control.holding(2)
+    desk.holding(2)
     orders = desk.say(cancel(2), cancel(1), table(3, None))
-    assert [(kind, facts["worker"]) for _, kind, facts in orders] == [("hold", 2), ("hold", 0)]
-    first, second = (facts["transfer"] for _, _, facts in orders)
-    desk.control.holding(first)
-    desk.control.holding(second)
+    assert [(type(order), order.worker) for _, order in orders] == [(Hold, 2), (Hold, 0)]
+    first, second = (order.transfer for _, order in orders)
+    desk.holding(first)
+    desk.holding(second)
     orders = desk.fence(3)
-    assert [(f["transfer"], f["source"], f["target"], f["returns"]) for _, _, f in orders] == [(first, 3, 2, [2])]
-    orders = desk.after(lambda: desk.control.state_done(first, 2, 0, 0.0))
-    assert [(f["transfer"], f["source"], f["target"], f["returns"]) for _, _, f in orders] == [(second, 2, 0, [1])]
+    assert [(order.transfer, order.source, order.target, order.returns) for _, order in orders] == [(first, 3, 2, (2,))]
+    orders = desk.after(lambda: desk.arrived(first, 2))
+    assert [(order.transfer, order.source, order.target, order.returns) for _, order in orders] == [
+        (second, 2, 0, (1,))
+    ]
 
 
 def test_a_reverse_under_way_brings_back_what_a_cancelled_one_held(desk: Desk) -> None:
     started(desk)
     desk.say(move(2, 2, 0, 2), table(2, None))
-    desk.control.holding(2)
+    desk.holding(2)
     assert desk.say(cancel(1)) == [], "the keys are on their way back already"
     orders = desk.fence(2)
-    assert [(f["transfer"], f["returns"]) for _, kind, f in orders if kind == "give"] == [(2, [1])]
+    assert [(order.transfer, order.returns) for _, order in orders if isinstance(order, Give)] == [(2, (1,))]
 
 
 def test_rows_for_a_reverse_that_is_cancelled_too_are_adopted(desk: Desk) -> None:
     """Keys that end at worker 2 after all: the rows that were held there first go on when the keys come."""
     started(desk)
     desk.say(move(2, 2, 0, 2), table(2, None))
-    desk.control.holding(2)
+    desk.holding(2)
     desk.say(cancel(1))
     orders = desk.say(cancel(2), table(3, 2))
-    [back] = [facts["transfer"] for _, kind, facts in orders if kind == "hold"]
-    desk.control.holding(back)
+    [back] = [order.transfer for _, order in orders if isinstance(order, Hold)]
+    desk.holding(back)
     orders = desk.fence(3)
-    assert [(f["source"], f["target"], f["returns"], f["adopts"]) for _, _, f in orders] == [(0, 2, [2], [1])]
+    assert [(order.source, order.target, order.returns, order.adopts) for _, order in orders] == [(0, 2, (2,), (1,))]
 
 
 def test_one_that_failed_and_was_not_cancelled_ends_with_the_input(desk: Desk) -> None:
     started(desk)
     desk.fence(1)
-    desk.control.state_failed(1, 2, "no memory")
+    desk.stayed(1, 2, "no memory")
     assert [(e.transfer, e.helper, e.reason) for e in desk.heard(TransferFailed)] == [(1, 2, "no memory")]
     orders = desk.after(desk.end)
-    assert kinds(orders) == [("host-0", "hold")]
-    back = orders[0][2]["transfer"]
-    assert kinds(desk.after(lambda: desk.control.holding(back))) == [("host-1", "give")]
+    assert kinds(orders) == [(0, Hold)]
+    back = orders[0][1].transfer
+    assert kinds(desk.after(lambda: desk.holding(back))) == [(1, Give)]
     assert desk.waits_for_drain()
-    desk.control.state_done(back, 0, 0, 0.0)
+    desk.arrived(back, 0)
     assert not desk.waits_for_drain()
 
 
 def test_copies_are_ordered_from_the_skewed_worker(desk: Desk) -> None:
     orders = desk.say(ReplicateState(0, 0, 5, 3, (0, 1), None), ReplicateState(0, 0, 6, 3, (2,), frozenset({9, 4})))
-    assert [(to, f["skewed"], f["helper"], f["keys"]) for to, _, f in orders] == [
-        ("host-1", 3, 0, None),
-        ("host-1", 3, 1, None),
-        ("host-1", 3, 2, [4, 9]),
+    assert [(to, order.skewed, order.helper, order.keys) for to, order in orders] == [
+        (1, 3, 0, None),
+        (1, 3, 1, None),
+        (1, 3, 2, (4, 9)),
     ]
-    desk.control.state_done(5, 1, 10, 0.1)
-    desk.control.state_failed(5, 0, "no memory")
+    desk.arrived(5, 1, 10, 0.1)
+    desk.stayed(5, 0, "no memory")
     assert [event.helper for event in desk.heard(StateTransferred)] == [1]
     assert [event.helper for event in desk.heard(TransferFailed)] == [0]
-    assert kinds(desk.say(cancel(6))) == [("hosts", "forget")]
+    assert kinds(desk.say(cancel(6))) == [("hosts", Forget)]
 
 
 def test_rows_that_move_are_counted_where_they_are_and_waited_for(desk: Desk) -> None:
     orders = desk.say(MoveBacklog(0, 0, 4, 1, 3, 1, 500))
-    assert [(to, kind, f["target"], f["rows"]) for to, kind, f in orders] == [("host-0", "move_backlog", 3, 500)]
+    assert [(to, type(order), order.target, order.rows) for to, order in orders] == [(0, SendBacklog, 3, 500)]
     desk.end()
     assert desk.waits_for_drain()
-    desk.control.backlog_moved(4, 120)
+    desk.backlog_sent(4, 120)
     assert [event.rows for event in desk.heard(BacklogMoved)] == [120]
     assert desk.control.counts.moved.tolist() == [0, -120, 0, 120]
     desk.tick()
     assert not desk.waits_for_drain()
-    desk.control.backlog_moved(4, 120)
+    desk.backlog_sent(4, 120)
     assert desk.control.counts.moved.tolist() == [0, -120, 0, 120], "told twice, counted once"
 
 
 def test_an_input_is_over_when_every_row_is_processed_and_all_parts_are_with_their_owners(desk: Desk) -> None:
-    counts = {"routed": [5, 5, 0, 0], "sent": [2, 5, 3, 0]}
-    desk.control.counts.router_report("a", counts)
+    desk.control.reported(RouterCounted(0, 0, "a", RouterCounts((5, 5, 0, 0), (2, 5, 3, 0))))
     desk.end()
     assert len(desk.heard(InputEnded)) == 1
     assert desk.waits_for_drain()
 
     def report(processed: list[int]) -> None:
-        cells = [CellCounts(0, w, [0], [done], [{}], 0, 0, 0.0, False) for w, done in enumerate(processed)]
-        desk.control.counts.host_report(0, 0, cells)
+        workers = [WorkerCounts(0, w, (0,), (done,), ({},), 0, 0, 0.0, False) for w, done in enumerate(processed)]
+        desk.control.counts.host_report(0, 0, workers)
         desk.control.host_reported()
 
     report([2, 4, 3, 0])
     assert desk.waits_for_drain()
     report([2, 5, 3, 0])
-    assert kinds(desk.orders[-1:]) == [("hosts", "drained")]
+    assert kinds(desk.orders[-1:]) == [("hosts", GatherScattered)]
     assert len(desk.heard(Drained)) == 1
     assert desk.say(table(9, 1)) == [], "a brain has no say any more"
-    desk.control.scattered_sent(0)
-    desk.control.scattered_sent(0)
+    desk.scattered_sent(0)
+    desk.scattered_sent(0)
     assert desk.drained == 0
-    desk.control.scattered_sent(1)
-    desk.control.scattered_sent(1)
+    desk.scattered_sent(1)
+    desk.scattered_sent(1)
     assert desk.drained == 1
 
 
@@ -352,4 +414,4 @@ def test_slow_control_delays_events_and_orders() -> None:
     assert desk.orders == []
     for _ in range(3):
         desk.tick()
-    assert kinds(desk.orders) == [("all", "routing")]
+    assert kinds(desk.orders) == [("all", UseTable)]

@@ -9,26 +9,29 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
 import reshape
+from reshape.driver.attempts import Attempts, unique_name
 from reshape.driver.execution import Execution
-from reshape.driver.launch import LaunchedFlow
 from reshape.driver.service import DriverService
 from reshape.exchange.flight import Access
 from reshape.host.host import Host, HostSettings
 from reshape.operators.relay import RelaySpec
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
-from reshape.sender.edges import FlowAddress
+from reshape.protocol.link import FlowAddress
 from reshape.sender.source import SourceTask
 
 SCHEMA = pa.schema([("k", pa.int64()), ("filling", pa.binary())])
 LIMIT_S = 120.0
 # The very package that the tests run with, be it installed or not.
 PACKAGES = str(Path(reshape.__file__).parents[1])
+
+Partition = Callable[[], Iterator[pa.RecordBatch]]
 
 
 def relay(gate: Path | None = None) -> PhysicalPlan:
@@ -52,47 +55,52 @@ def held_by(gate: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
     return wait
 
 
-class FedFlow(LaunchedFlow):
+class _FedCluster:
+    """Source tasks as threads, each with its own partition; the host is a process that a test has started."""
+
+    def __init__(self, plan: PhysicalPlan, partitions: list[Partition], at: Callable[[], FlowAddress]) -> None:
+        self._plan = plan
+        self._partitions = partitions
+        self._at = at
+
+    def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
+        edge = self._plan.edge(0, 0)
+
+        def run_task(number: int) -> int:
+            task = SourceTask(edge, self._at(), attempt, locations, f"source-{source}-{number}")
+            return int(task.run(self._partitions[number]()).column(0)[0].as_py())
+
+        with ThreadPoolExecutor(len(self._partitions)) as pool:
+            return sum(pool.map(run_task, range(len(self._partitions))))
+
+    def cancel_sources(self, attempt: int) -> None:
+        """They end with their streams."""
+
+    def cancel_hosts(self, stage: int, reason: str) -> None:
+        """It hears of it from the driver."""
+
+    def first_error(self, stage: int) -> str:
+        return "nothing is tried again"
+
+
+class FedFlow(Attempts):
     """Its source is a list of partitions, each read by a thread."""
 
-    def __init__(self, plan: PhysicalPlan, partitions: list[Callable[[], Iterator[pa.RecordBatch]]]) -> None:
-        super().__init__(cast(Any, None), plan, ())
-        self._partitions = partitions
+    def __init__(self, plan: PhysicalPlan, partitions: list[Partition]) -> None:
+        super().__init__(unique_name(plan.name), plan, _FedCluster(plan, partitions, self._address))
         self.started = threading.Event()
         self.execution: Execution | None = None
+        self.location = ""
         self.locations: tuple[str, ...] = ()
 
-    def _execution(self, attempt: int, locations: tuple[str, ...]) -> Execution:
+    def _execution(self, attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
         self.locations = locations
-        self.execution = super()._execution(attempt, locations)
+        self.execution = super()._execution(attempt, stage, locations)
         self.started.set()
         return self.execution
 
-    def _run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
-        edge = self._plan.edge(0, 0)
-        errors: list[Exception] = []
-
-        def task(partition: int) -> None:
-            made = SourceTask(edge, source, self._address(), attempt, locations, partition, 0)
-            try:
-                list(made.run(self._partitions[partition]()))
-            except Exception as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=task, args=(number,)) for number in range(len(self._partitions))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        return 0
-
-    def _cancel_sources(self, attempt: int) -> None:
-        """They end with their streams."""
-
-    def _cancel_hosts(self, stage: int, reason: str) -> None:
-        """It hears of it from the driver."""
+    def _address(self) -> FlowAddress:
+        return FlowAddress(self.name, self.location, self.access)
 
     def run(
         self, gate: Path, directory: Path, watch: Callable[[], None] = lambda: None, **settings: Any

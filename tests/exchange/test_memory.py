@@ -17,7 +17,7 @@ from pyarrow import flight
 from reshape.exchange.flight import Access, connect
 from reshape.exchange.wire import StreamName
 
-from .host_process import LIMIT_S, SCHEMA, FedFlow, relay
+from .host_process import LIMIT_S, SCHEMA, FedFlow, Partition, relay
 
 BUDGET = 16 * 1024 * 1024
 ROW_BYTES = 1_024
@@ -38,7 +38,7 @@ class Input:
         self.rows = 0
         self._lock = threading.Lock()
 
-    def partitions(self, batches: int = BATCHES) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
+    def partitions(self, batches: int = BATCHES) -> list[Partition]:
         return [lambda seed=seed: self._read(seed, batches) for seed in range(PARTITIONS)]  # type: ignore[misc]
 
     def _read(self, seed: int, batches: int) -> Iterator[pa.RecordBatch]:
@@ -111,7 +111,7 @@ def test_ten_times_the_budget_with_back_pressure(directory: Path, gate: Path) ->
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
-        ({"spill_limit_bytes": BUDGET}, r"the limit is 16,777,216; raise spark\.reshape\.spill\.limit"),
+        ({"spill_limit_bytes": BUDGET}, r"the limit is 16,777,216; raise spark\.reshape\.spillLimit"),
         ({"file_limit": BUDGET // 2}, r"File too large.*set spark\.local\.dir to a larger disk"),
     ],
     ids=["limit", "disk"],
@@ -143,7 +143,7 @@ def test_a_running_flow_refuses_strangers(directory: Path, gate: Path, secret: s
         name = StreamName(flow.name, 1, "source-0-9", 0, 0)
         for location in (flow.location, *flow.locations):
             with connect(location, Access(secret)) as client:
-                for action in ("tell", "orders"):
+                for action in ("report", "orders"):
                     with pytest.raises(flight.FlightUnauthenticatedError, match="secret is missing or wrong"):
                         list(client.do_action(flight.Action(action, b"{}")))
                 with pytest.raises(flight.FlightUnauthenticatedError, match="secret is missing or wrong"):

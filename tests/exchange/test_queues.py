@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reshape.exchange.errors import BackPressureTimeout, ExchangeError, SpillError
-from reshape.exchange.queues import COLUMN_BYTES, ITEM_BYTES, HostQueues, Item
+from reshape.exchange.queues import HostQueues
 from reshape.exchange.spill import SpillSpace
+from reshape.exchange.worker_queue import COLUMN_BYTES, ITEM_BYTES, Item
 
 # Far beyond what a loaded machine needs; a test that fails by it hangs in truth.
 SOON_S = 60.0
@@ -271,7 +272,7 @@ def test_full_spill_space_says_so_and_loses_nothing(tmp_path: Path) -> None:
             queues.put(0, 0, 0, batch)
             stored += 1
 
-    with pytest.raises(SpillError, match=r"spark\.reshape\.spill\.limit"):
+    with pytest.raises(SpillError, match=r"spark\.reshape\.spillLimit"):
         fill()
     assert queues.waiting(0) == [stored * 1_000]
     assert [rows_of(item).equals(batch) for item in drained(queues)] == [True] * stored
@@ -339,7 +340,7 @@ def test_a_port_without_rows_never_waits() -> None:
 def test_time_limit_says_what_to_change() -> None:
     queues = HostQueues([1], size(numbers(0)), None, wait_limit_s=0.05)
     queues.put(0, 0, 0, numbers(0))
-    with pytest.raises(BackPressureTimeout, match=r"0\.05 s; raise spark\.reshape\.queue\.memory, allow spilling"):
+    with pytest.raises(BackPressureTimeout, match=r"0\.05 s; raise spark\.reshape\.queueMemory, allow spilling"):
         queues.put(0, 0, 0, numbers(1))
     assert queues.waiting(0) == [100]
     assert taken(queues).equals(numbers(0))

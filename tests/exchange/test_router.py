@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from reshape.control.profile import MOST_WORKERS
 from reshape.control.routing import RoutingTable, Shares
 from reshape.exchange.errors import ExchangeError
 from reshape.exchange.router import (
@@ -21,7 +22,7 @@ from reshape.exchange.router import (
     deal,
     two_choices,
 )
-from reshape.exchange.wire import MOST_WORKERS, Envelope, Kind, Slice, offsets
+from reshape.exchange.wire import Envelope, Kind, Slice, offsets
 from reshape.kernels.hashing import hash_rows, mini_partitions, owners
 
 BUCKETS_PER_WORKER = 2

@@ -136,7 +136,7 @@ def test_limit_names_place_and_setting(tmp_path: Path) -> None:
     space = SpillSpace([str(tmp_path)], limit_bytes=20_000)
     first = Segment(space, numbers(0).schema)
     first.write(numbers(5))
-    with pytest.raises(SpillError, match=r"limit is 20,000; raise spark\.reshape\.spill\.limit") as caught:
+    with pytest.raises(SpillError, match=r"limit is 20,000; raise spark\.reshape\.spillLimit") as caught:
         write_until_refused(space, 100)
     assert str(tmp_path) in str(caught.value)
     assert first.read().equals(numbers(5))

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from reshape.control.profile import MOST_WORKERS
 from reshape.exchange.errors import WireError
-from reshape.exchange.wire import MOST_WORKERS, Envelope, Kind, Purpose, Slice, StreamName, offsets
+from reshape.exchange.wire import Envelope, Kind, Purpose, Slice, StreamName, offsets
 
 workers = st.integers(0, MOST_WORKERS)
 slices = st.builds(Slice, workers, workers, st.integers(0, 2**32 - 1))

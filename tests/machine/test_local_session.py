@@ -73,7 +73,7 @@ def test_a_session_with_dynamic_allocation_is_refused(found: dict[str, Any]) -> 
 
 def test_cores_are_a_positive_number() -> None:
     import reshape
-    from reshape.protocol.errors import UnsuitableSession
+    from reshape.errors import UnsuitableSession
 
     with pytest.raises(UnsuitableSession, match="cores = 0 is not possible"):
         reshape.local_session(cores=0)

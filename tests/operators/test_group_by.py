@@ -13,30 +13,18 @@ from hypothesis import strategies as st
 
 from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
 from reshape.operators import group_by as group_by_module
-from reshape.operators.base import HashedKeys, MiniPartitions, Mutability
+from reshape.operators.aggregates.counts import Count, CountAll, CountDistinct
+from reshape.operators.aggregates.description import Aggregate, OfColumn
+from reshape.operators.aggregates.extremes import First, Max, Min
+from reshape.operators.aggregates.lists import CollectList, Median, Percentile
+from reshape.operators.aggregates.moments import StddevPop, StddevSamp, VarPop, VarSamp
+from reshape.operators.aggregates.sums import Mean, Sum
+from reshape.operators.aggregates.user_defined import UserDefined
+from reshape.operators.base import HashedKeys, MiniPartitions
 from reshape.operators.errors import OutOfRange, StateMismatch, UnsupportedAggregate, UserAggregateFailed
-from reshape.operators.group_by import Combiner, GroupBy, GroupBySpec
-from reshape.plan.aggregates import (
-    Aggregate,
-    CollectList,
-    Count,
-    CountAll,
-    CountDistinct,
-    First,
-    Max,
-    Mean,
-    Median,
-    Min,
-    Percentile,
-    StddevPop,
-    StddevSamp,
-    Sum,
-    UserDefined,
-    VarPop,
-    VarSamp,
-)
+from reshape.operators.group_by import GroupBy, GroupBySpec
 
-from .samples import NAN, VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, table
+from .samples import HASHES_LIKE_NULL, NAN, VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, table
 
 QUARTILES = (0.0, 0.25, 0.5, 0.9, 1.0)
 BIG = 10**12
@@ -82,7 +70,7 @@ def in_spark(aggregate: Aggregate, schema: pa.Schema) -> Any:
         return F.count("*").alias(name)
     if isinstance(aggregate, CountDistinct):
         return F.count_distinct(*[schema.names[i] for i in aggregate.columns]).alias(name)
-    assert not isinstance(aggregate, UserDefined)
+    assert isinstance(aggregate, OfColumn)
     column = schema.names[aggregate.column]
     if isinstance(aggregate, Percentile):
         shares = list(aggregate.percentages) if aggregate.as_list else aggregate.percentages[0]
@@ -241,6 +229,51 @@ def test_sums_that_overflow_only_on_the_way_do_not_fail() -> None:
     assert grouped(spec, data, rows=1) == Result([(1, 2**63 - 1)])
     least = pa.table({"k": pa.array([1]), "v": pa.array([-(2**63)])})
     assert grouped(GroupBySpec(least.schema, (0,), (Sum("s", 1),)), least) == Result([(1, -(2**63))])
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+@pytest.mark.parametrize("most", [2**31, 2**53 + 1, 2**63 - 1])
+def test_sums_of_longs_are_exact_whether_they_fit_on_the_way_or_not(rows: int, most: int) -> None:
+    """In one update, over many of them, and when the parts of two workers are merged."""
+    values = [most, most - 1, -most, most, -most, -most + 1, 5]
+    data = pa.table({"k": pa.array([1] * 7 + [2]), "v": pa.array([*values, most])})
+    spec = GroupBySpec(data.schema, (0,), (Sum("s", 1),))
+    assert grouped(spec, data, rows) == Result([(1, sum(values)), (2, most)])
+    owner, helper = GroupBy(spec), GroupBy(spec, scattered=True)
+    feed(owner, 0, data.slice(0, 2))
+    feed(helper, 0, data.slice(2))
+    owner.merge_state(over_the_wire(helper.export_scattered()))
+    assert counted(owner.finish()) == Result([(1, sum(values)), (2, most)])
+
+
+def test_a_sum_that_does_not_fit_once_parts_are_merged() -> None:
+    data = pa.table({"k": pa.array([1, 1]), "v": pa.array([-(2**63), -1])})
+    spec = GroupBySpec(data.schema, (0,), (Sum("s", 1),))
+    owner, helper = GroupBy(spec), GroupBy(spec, scattered=True)
+    feed(owner, 0, data.slice(0, 1))
+    feed(helper, 0, data.slice(1))
+    owner.merge_state(over_the_wire(helper.export_scattered()))
+    with pytest.raises(OutOfRange, match="bigint"):
+        list(owner.finish())
+
+
+def test_many_groups_merged_many_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys with nulls and one that hashes like null; some leave on the way and come back."""
+    monkeypatch.setattr(group_by_module, "_BLOCK_ROWS", 500)
+    monkeypatch.setattr(group_by_module, "_POOL_BYTES", 1)
+    rng = np.random.default_rng(4)
+    keys = [[None, HASHES_LIKE_NULL, -5][v] if v < 3 else v for v in rng.integers(0, 3_000, 20_000).tolist()]
+    data = pa.table({"k": pa.array(keys, pa.int64()), "unread": pa.array(["x"] * len(keys))})
+    operator = GroupBy(GroupBySpec(data.schema, (0,), (CountAll("n"), CountDistinct("d", (0,)))))
+    for number, batch in enumerate(batches_of(data, 100)):
+        operator.add(0, batch)
+        if number % 20 == 7:
+            operator.merge_state(
+                over_the_wire(operator.export_state(MiniPartitions(frozenset({0}), 1, 3), remove=True))
+            )
+    operator.end_port(0)
+    wanted = [(key, count, int(key is not None)) for key, count in Counter(keys).items()]
+    assert counted(operator.finish()) == Result(wanted)
 
 
 @pytest.mark.parametrize("rows", [2, 3, 1000])
@@ -402,8 +435,8 @@ def test_whole_keys_moved(data: pa.Table, cut: int, modulus: int) -> None:
 def test_rows_combined_at_the_router(data: pa.Table, rows: int, combined: list[bool]) -> None:
     aggregates = tuple(a for a in numeric(2) if not isinstance(a, CollectList | Median | Percentile | CountDistinct))
     spec = GroupBySpec(data.schema, (0,), aggregates)
-    combiner, operator = Combiner(spec), GroupBy(spec)
-    assert combiner.useful
+    combiner, operator = spec.combiner(), GroupBy(spec)
+    assert combiner is not None
     for i, batch in enumerate(batches_of(data, rows)):
         if combined[i % len(combined)]:
             partial = combiner.combine(batch)
@@ -416,7 +449,7 @@ def test_rows_combined_at_the_router(data: pa.Table, rows: int, combined: list[b
 
 def test_holistic_aggregates_are_not_worth_combining() -> None:
     data = table(KINDS, 1, seed=1)
-    assert not Combiner(mixed_spec(data)).useful
+    assert mixed_spec(data).combiner() is None
 
 
 def test_state_stays_when_it_is_copied() -> None:
@@ -451,7 +484,7 @@ def test_preview_shows_running_values() -> None:
     assert shown is not None
     assert shown.to_pylist() == [{"k": "a", "n": 2}]
     assert operator.state_bytes > 0
-    assert operator.mutability(0) is Mutability.MUTABLE
+    assert operator.spec.ports[0].mutable
 
 
 def test_dictionary_encoded_input() -> None:

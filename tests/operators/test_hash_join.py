@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
-from reshape.operators.base import HashedKeys, MiniPartitions, Mutability
+from reshape.operators.base import HashedKeys, MiniPartitions
 from reshape.operators.errors import KeyTypesDiffer, PortError, StateMismatch
 from reshape.operators.hash_join import BUILD, PROBE, HashJoin, JoinSpec, OutputColumn
 
@@ -333,8 +333,8 @@ def test_null_keys_are_kept_only_when_they_are_shown() -> None:
 def test_mutability_is_that_of_table_1() -> None:
     one = pa.table({"k": pa.array([1])})
     operator = HashJoin(spec_of(one, one, 1, "full"))
-    assert operator.mutability(BUILD) is Mutability.MUTABLE
-    assert operator.mutability(PROBE) is Mutability.IMMUTABLE
+    assert operator.spec.ports[BUILD].mutable
+    assert not operator.spec.ports[PROBE].mutable
 
 
 def test_preview_and_size() -> None:

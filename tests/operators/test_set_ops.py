@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
-from reshape.operators.base import HashedKeys, MiniPartitions, Mutability
+from reshape.operators.base import HashedKeys, MiniPartitions
 from reshape.operators.errors import KeyTypesDiffer, PortError, StateMismatch
 from reshape.operators.set_ops import BUILD, PROBE, Distinct, DistinctSpec, SetProbe, SetProbeSpec
 
@@ -255,11 +255,11 @@ def test_named_rows_and_no_others_are_moved() -> None:
 
 def test_mutability_is_that_of_table_1() -> None:
     schema = pa.schema([("a", pa.int64())])
-    assert Distinct(DistinctSpec(schema)).mutability(0) is Mutability.MUTABLE
+    assert Distinct(DistinctSpec(schema)).spec.ports[0].mutable
     for kind in OPERATIONS:
         operator = SetProbe(SetProbeSpec(schema, kind))
-        assert operator.mutability(BUILD) is Mutability.MUTABLE
-        assert operator.mutability(PROBE) is Mutability.IMMUTABLE
+        assert operator.spec.ports[BUILD].mutable
+        assert not operator.spec.ports[PROBE].mutable
 
 
 def test_preview_and_size() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
 from reshape.kernels.ordering import Ordering, SortKey
-from reshape.operators.base import MiniPartitions, Mutability
+from reshape.operators.base import MiniPartitions
 from reshape.operators.errors import PortError, StateMismatch
 from reshape.operators.range_bounds import RangeBounds
 from reshape.operators.sort import Sort, SortSpec
@@ -223,7 +223,7 @@ def test_preview_shows_the_first_rows_so_far() -> None:
     shown = operator.preview(3)
     assert shown is not None
     assert shown.column(0).to_pylist() == [1, 3, 5]
-    assert operator.mutability(0) is Mutability.MUTABLE
+    assert operator.spec.ports[0].mutable
     assert operator.state_bytes == 40
 
 

@@ -7,9 +7,9 @@ import threading
 import pyarrow as pa
 import pytest
 
+from reshape.errors import FlowFailed
 from reshape.exchange.router import Router
 from reshape.kernels.ordering import Ordering, SortKey
-from reshape.protocol.errors import FlowFailed
 from reshape.sender.ranges import RangeRouter
 
 ROWS = pa.record_batch({"v": pa.array([3, 1, 2], pa.int64())})

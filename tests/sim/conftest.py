@@ -11,7 +11,7 @@ from reshape.control.events import Event
 from reshape.control.profile import OperatorProfile
 from reshape.control.routing import RoutingTable
 from reshape.control.story import Decision
-from reshape.sim.scenario import Phase, Scenario, Source, Stage
+from reshape.sim.scenario import InputPhase, Scenario, Source, Stage
 
 Reaction = Callable[[Event], list[Command]]
 
@@ -55,6 +55,6 @@ def scenario() -> Callable[..., Scenario]:
         of_stage = {name: more.pop(name) for name in list(more) if name in stage_fields}
         profile = more.pop("profile", None) or OperatorProfile("join", workers)
         stage = Stage(profile, speed, **of_stage)  # type: ignore[arg-type]
-        return Scenario(Source((Phase(rows),), rows_per_s), (stage,), **more)  # type: ignore[arg-type]
+        return Scenario(Source((InputPhase(rows),), rows_per_s), (stage,), **more)  # type: ignore[arg-type]
 
     return make

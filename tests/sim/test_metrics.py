@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reshape.control.story import Decision, Kind
+from reshape.control.story import Decision, DecisionKind
 from reshape.sim import metrics
 
 
@@ -34,14 +34,14 @@ def test_load_reduction_of_the_papers_example() -> None:
 
 
 def test_iterations_are_starts_and_repetitions_of_the_given_workers() -> None:
-    def decision(kind: Kind, skewed: int) -> Decision:
+    def decision(kind: DecisionKind, skewed: int) -> Decision:
         return Decision(1, 1.0, kind, skewed, (3,), "")
 
     story = [
-        decision(Kind.STARTED, 6),
-        decision(Kind.CHANGED, 6),
-        decision(Kind.ITERATED, 6),
-        decision(Kind.STARTED, 7),
+        decision(DecisionKind.STARTED, 6),
+        decision(DecisionKind.CHANGED, 6),
+        decision(DecisionKind.ITERATED, 6),
+        decision(DecisionKind.STARTED, 7),
     ]
     assert metrics.iterations(story, {6}) == 2
     assert metrics.chosen_helpers(story, 6) == (3,)

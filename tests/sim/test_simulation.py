@@ -13,7 +13,6 @@ from reshape.control.commands import (
     CancelTransfer,
     Command,
     HandOverState,
-    MergeScattered,
     MoveBacklog,
     ReplicateState,
     SetRouting,
@@ -28,12 +27,12 @@ from reshape.control.events import (
     RoutingApplied,
     StateTransferred,
     TransferFailed,
-    Watermark,
 )
-from reshape.control.profile import OperatorProfile, StateKind
+from reshape.control.profile import OperatorProfile
 from reshape.control.routing import RoutingTable, Shares
+from reshape.control.strategies import build
 from reshape.sim.operator import SimulationStalled
-from reshape.sim.scenario import Bursts, Failures, Network, Phase, Scenario, Source, Stage
+from reshape.sim.scenario import Bursts, Failures, InputPhase, Network, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
 
 Make = Callable[..., Scenario]
@@ -168,27 +167,6 @@ def test_lost_acknowledgements_are_lost(scenario: Make, brain: Any) -> None:
     assert run.received[1] > 0
 
 
-def test_merging_kept_rows_takes_their_time(scenario: Make, brain: Any) -> None:
-    def react(event: Event) -> list[Command]:
-        return [MergeScattered(1, event.id, owner=0, helpers=(1,), final=True)] if isinstance(event, Drained) else []
-
-    table = RoutingTable(1, owners={0: Shares.of(0, {1: Fraction(1, 2)})})
-    network = Network(0.0, 0.0, link_bytes_per_s=100.0, row_bytes=10)
-    for combinable, seconds in ((False, 5.0), (True, 0.1)):
-        profile = OperatorProfile("sort", 2, state=StateKind.MUTABLE, combinable=combinable)
-        (run,) = simulate(scenario({0: 100}, profile=profile, network=network), brain(react, table))
-        assert run.received == (50, 50)
-        assert run.merge_s == pytest.approx(seconds)
-        assert run.merges == 1
-
-
-def test_watermarks_come_until_the_end(scenario: Make, brain: Any) -> None:
-    mind = brain()
-    (run,) = simulate(scenario({0: 100}, watermark_s=3.0), mind)
-    assert [event.time for event in mind.of(Watermark)] == pytest.approx([3.001, 6.001, 9.001])
-    assert 9 < run.total_s < 12
-
-
 def test_a_full_queue_stops_the_source_until_there_is_room(scenario: Make, brain: Any) -> None:
     """One worker at 10 rows/s decides: 100 rows take 10 s, and the source is done when the last 20 fit."""
     (run,) = simulate(scenario({0: 100, 1: 100}, queue_rows=20, rows_per_s=1000.0), brain())
@@ -208,7 +186,7 @@ def test_a_full_queue_never_leaves_its_worker_idle(scenario: Make, brain: Any) -
 
 def test_a_source_that_waited_goes_on_at_its_own_rate(brain: Any) -> None:
     stage = Stage(OperatorProfile("join", 2), (10.0, 1000.0), queue_rows=10)
-    (run,) = simulate(Scenario(Source((Phase({0: 50}), Phase({1: 100})), 100.0), (stage,)), brain())
+    (run,) = simulate(Scenario(Source((InputPhase({0: 50}), InputPhase({1: 100})), 100.0), (stage,)), brain())
     blocked_until = 0.1 + (50 - 10) / 10
     assert run.input_s == pytest.approx(blocked_until + 100 / 100, abs=0.2)
 
@@ -220,8 +198,8 @@ def test_unbounded_queues_do_not_slow_the_source(scenario: Make, brain: Any) -> 
 
 def test_a_later_stage_gets_what_the_one_before_has_finished(brain: Any) -> None:
     first = Stage(OperatorProfile("first", 2), 10.0)
-    second = Stage(OperatorProfile("second", 3), 100.0, input=(Phase({0: 150, 1: 50}),))
-    run = simulate(Scenario(Source((Phase({0: 100}),), 1000.0), (first, second)), brain(), brain())
+    second = Stage(OperatorProfile("second", 3), 100.0, input=(InputPhase({0: 150, 1: 50}),))
+    run = simulate(Scenario(Source((InputPhase({0: 100}),), 1000.0), (first, second)), brain(), brain())
     assert run[1].processed == (150, 50, 0)
     assert run[0].total_s == pytest.approx(10.1, abs=0.01)
     assert run[1].total_s == pytest.approx(10.2, abs=0.1)
@@ -268,7 +246,7 @@ def test_no_row_is_lost_or_doubled(seed: int, failing: bool, queue_rows: int | N
 
     stage = Stage(OperatorProfile("join", workers), 40.0, queue_rows=queue_rows, state_bytes=10**9)
     failures = Failures(0.3, 0.3) if failing else None
-    made = Scenario(Source((Phase(rows),), 150.0, Bursts(0.7, 0.5)), (stage,), failures=failures, seed=seed)
+    made = Scenario(Source((InputPhase(rows),), 150.0, Bursts(0.7, 0.5)), (stage,), failures=failures, seed=seed)
     (run,) = simulate(made, Wild())
     assert run.by_key == {key: count for key, count in rows.items() if count}
 
@@ -276,7 +254,7 @@ def test_no_row_is_lost_or_doubled(seed: int, failing: bool, queue_rows: int | N
 def test_the_same_seed_gives_the_same_run(scenario: Make, brain: Any) -> None:
     def once(seed: int) -> list[Any]:
         stage = Stage(OperatorProfile("join", 3), 5.0, displayed=(0, 1))
-        made = Scenario(Source((Phase({0: 90, 1: 30}),), 50.0, Bursts(0.3, 0.5)), (stage,), seed=seed)
+        made = Scenario(Source((InputPhase({0: 90, 1: 30}),), 50.0, Bursts(0.3, 0.5)), (stage,), seed=seed)
         (run,) = simulate(made, brain())
         return [run.total_s, run.record.shown, run.record.workload]
 
@@ -296,10 +274,10 @@ def test_a_run_in_which_nothing_moves_says_where_rows_wait(scenario: Make, brain
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: Phase({}), "rows"),
-        (lambda: Phase({1: -1}), "rows of key 1"),
+        (lambda: InputPhase({}), "rows"),
+        (lambda: InputPhase({1: -1}), "rows of key 1"),
         (lambda: Source((), 1.0), "phases"),
-        (lambda: Source((Phase({1: 1}),), 0.0), "rows_per_s"),
+        (lambda: Source((InputPhase({1: 1}),), 0.0), "rows_per_s"),
         (lambda: Network(routing_delay_s=-1), "routing_delay_s"),
         (lambda: Stage(OperatorProfile("x", 2), (1.0,)), "speed"),
         (lambda: Stage(OperatorProfile("x", 0), 1.0), "workers"),
@@ -312,3 +290,13 @@ def test_nonsense_is_named(make: Callable[[], object], name: str) -> None:
     with pytest.raises(ParameterError) as caught:
         make()
     assert caught.value.parameter == name
+
+
+def test_what_was_decided_is_logged_by_the_body(scenario: Make, caplog: pytest.LogCaptureFixture) -> None:
+    profile = OperatorProfile("join", 4)
+    with caplog.at_level("INFO", logger="reshape"):
+        (run,) = simulate(scenario({0: 2_000, 1: 100, 2: 100, 3: 100}, profile=profile), build("reshape", profile))
+    assert run.decisions
+    assert [record.getMessage() for record in caplog.records[:-1]] == [f"join: {line}" for line in run.decisions]
+    assert caplog.records[-1].getMessage().startswith("join: 2300 rows in ")
+    assert {record.name for record in caplog.records} == {"reshape.sim.simulation"}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reshape.sim.scenario import Bursts, Phase
+from reshape.sim.scenario import Bursts, InputPhase
 from reshape.sim.source import KeyedInput
 
 phases = st.lists(
@@ -33,23 +33,23 @@ def wanted(spec: list[dict[int, int]]) -> dict[int, int]:
 
 @given(phases, st.lists(st.integers(0, 3000), max_size=20))
 def test_every_key_sends_exactly_its_rows(spec: list[dict[int, int]], points: list[int]) -> None:
-    assert totals(KeyedInput([Phase(rows) for rows in spec]), points) == wanted(spec)
+    assert totals(KeyedInput([InputPhase(rows) for rows in spec]), points) == wanted(spec)
 
 
 @given(phases, st.lists(st.integers(0, 3000), max_size=20), st.integers(0, 5))
 def test_bursts_keep_the_totals(spec: list[dict[int, int]], points: list[int], seed: int) -> None:
-    rows = KeyedInput.in_bursts([Phase(rows) for rows in spec], Bursts(0.5, 0.4), 100.0, seed)
+    rows = KeyedInput.in_bursts([InputPhase(rows) for rows in spec], Bursts(0.5, 0.4), 100.0, seed)
     assert totals(rows, points) == wanted(spec)
 
 
 def test_phases_follow_each_other() -> None:
-    rows = KeyedInput([Phase({0: 10}), Phase({0: 5, 1: 5})])
+    rows = KeyedInput([InputPhase({0: 10}), InputPhase({0: 5, 1: 5})])
     assert rows.take(8) == [(0, 8)]
     assert rows.take(14) == [(0, 2), (0, 2), (1, 2)]
 
 
 def test_bursts_vary_as_much_as_they_should() -> None:
-    rows = KeyedInput.in_bursts([Phase({0: 10**7, 1: 10**7})], Bursts(0.5, 0.32), 20_000.0, seed=1)
+    rows = KeyedInput.in_bursts([InputPhase({0: 10**7, 1: 10**7})], Bursts(0.5, 0.32), 20_000.0, seed=1)
     counts = [dict(rows.take(10_000 * window)).get(0, 0) for window in range(1, 2001)]
     mean = sum(counts) / len(counts)
     deviation = (sum((count - mean) ** 2 for count in counts) / len(counts)) ** 0.5

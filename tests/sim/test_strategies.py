@@ -17,7 +17,7 @@ from reshape.control.routing import RoutingTable
 from reshape.control.settings import StrategySettings
 from reshape.control.strategies import STRATEGIES, build
 from reshape.sim.recorder import OperatorRun
-from reshape.sim.scenario import Bursts, Failures, Network, Phase, Scenario, Source, Stage
+from reshape.sim.scenario import Bursts, Failures, InputPhase, Network, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
 
 BY_RECORDS = {"split": Split.BY_RECORDS, "state": StateKind.IMMUTABLE}
@@ -98,8 +98,8 @@ def play(strategy: str, kind: dict[str, Any], seed: int, failures: Failures | No
     profile = OperatorProfile("join", workers, **kind)
     keys = random.randint(1, 4 * workers)
 
-    def phase() -> Phase:
-        return Phase({key: int(random.paretovariate(0.7) * 200) % 100_000 + 1 for key in range(keys)})
+    def phase() -> InputPhase:
+        return InputPhase({key: int(random.paretovariate(0.7) * 200) % 100_000 + 1 for key in range(keys)})
 
     rate = random.choice([2_000.0, 20_000.0])
     chosen = StrategySettings() if random.random() < 0.5 else StrategySettings.paper(tau=500.0, eta=200.0, warmup_s=0.5)
@@ -127,9 +127,15 @@ def test_immutable_state_is_there_before_its_rows(strategy: str, seed: int, fail
 @given(seed=st.integers(0, 10**9), failing=st.booleans())
 def test_scattered_state_is_merged(strategy: str, seed: int, failing: bool) -> None:
     run = play(strategy, SCATTERING, seed, Failures(0.2, 0.2) if failing else None)
-    foreign = any(key % len(run.routed) != w for w, keys in run.scattered.items() for key in keys)
-    if foreign and strategy != "flux":  # which hands whole mini-partitions over
-        assert run.merges > 0
+    count = len(run.routed)
+    parts: dict[tuple[int, int], int] = {}
+    for worker, keys in run.scattered.items():
+        for key, rows in keys.items():
+            if key % count != worker:
+                parts[key % count, worker] = parts.get((key % count, worker), 0) + rows
+    if strategy != "flux":  # which hands whole mini-partitions over
+        assert run.merges.rows == parts
+    assert run.merges.count >= len({owner for owner, _ in run.merges.rows})
 
 
 @pytest.mark.parametrize("strategy", ["none", "flux", "reshape-paper", "reshape"])

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import reshape
 from reshape.driver import launch
+from reshape.driver.attempts import Attempts
 from reshape.driver.service import DriverService
 
 
@@ -40,7 +41,7 @@ def test_runs_that_are_over_are_forgotten_and_so_is_a_flow_that_nobody_can_run(s
     df = joined(spark)
     name, flow = list(service(spark)._flows.items())[-1]
     assert [df.count() for _ in range(3)] == [1000] * 3
-    assert isinstance(flow, launch.LaunchedFlow)
+    assert isinstance(flow, Attempts)
     assert list(flow._executions) == [3]
     del df
     for _ in range(20):  # the JVM lets go when it likes

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
-from reshape.protocol.errors import FlowCancelled, FlowFailed
+from reshape.errors import FlowCancelled, FlowFailed
 from reshape.query import Query
 
 FREE_BATCHES = 6

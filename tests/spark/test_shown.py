@@ -29,8 +29,8 @@ def skewed(spark: SparkSession) -> DataFrame:
 
 def flow_of(skewed: DataFrame, strategy: str, log: Path) -> Flow:
     """The cost is that of the first operator, so that groups are complete as soon as it is."""
-    options = {"strategy": strategy, "workers": 4, "hosts": 2, "event_log": str(log)}
-    return reshape.read(skewed, **options).repartition("k").tuned(cost_s_per_row=COST_S).groupBy("k").count()
+    flow = reshape.read(skewed, strategy=strategy, workers=4, hosts=2, event_log=str(log))
+    return flow.repartition("k").tuned(cost_s_per_row=COST_S).groupBy("k").count()
 
 
 def states(query: Query) -> list[Shown]:

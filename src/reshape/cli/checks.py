@@ -66,10 +66,10 @@ def run_checks(*, start_spark: bool) -> Iterator[Check]:
 
 def check_python() -> Check:
     version = platform.python_version()
-    found = f"{version} at {sys.executable}"
+    description = f"{version} at {sys.executable}"
     if sys.version_info < OLDEST_PYTHON:
-        return Check("Python", "bad", found, "use Python 3.11 or newer", {"version": version})
-    return Check("Python", "ok", found, details={"version": version})
+        return Check("Python", "bad", description, "use Python 3.11 or newer", {"version": version})
+    return Check("Python", "ok", description, details={"version": version})
 
 
 def check_java() -> Check:
@@ -78,10 +78,12 @@ def check_java() -> Check:
     except JavaNotFound as error:
         return Check("Java", "bad", "; ".join(error.rejected), str(error).split(". ", 1)[-1])
     details: dict[str, Detail] = {"version": java.version, "home": str(java.home), "source": java.source}
-    found = f"{java.version} from {java.source}, {java.home}"
+    description = f"{java.version} from {java.source}, {java.home}"
     if java.major > TRIED_JAVA[-1]:
-        return Check("Java", "warn", found, "reshape is tried with Java 17 and 21; use one if Spark fails", details)
-    return Check("Java", "ok", found, details=details)
+        return Check(
+            "Java", "warn", description, "reshape is tried with Java 17 and 21; use one if Spark fails", details
+        )
+    return Check("Java", "ok", description, details=details)
 
 
 def check_pyspark() -> Check:
@@ -127,7 +129,7 @@ def check_pyarrow() -> Check:
 def check_memory() -> Check:
     memory = resources.memory()
     limit = f", limited to {gib(memory.limit)} by a cgroup" if memory.limit is not None else ""
-    found = f"{gib(memory.total)}, {gib(memory.available)} available{limit}"
+    description = f"{gib(memory.total)}, {gib(memory.available)} available{limit}"
     details: dict[str, Detail] = {
         "total_bytes": memory.total,
         "available_bytes": memory.available,
@@ -137,34 +139,34 @@ def check_memory() -> Check:
         return Check("Memory", "warn", "unknown: there is no /proc/meminfo here", details=details)
     advice = f"give this machine or container {gib(GOOD_MEMORY)} or more"
     if memory.usable < LEAST_MEMORY:
-        return Check("Memory", "bad", found, advice, details)
+        return Check("Memory", "bad", description, advice, details)
     if min(memory.usable, memory.available) < GOOD_MEMORY:
-        return Check("Memory", "warn", found, f"{advice}, or end other programs", details)
-    return Check("Memory", "ok", found, details=details)
+        return Check("Memory", "warn", description, f"{advice}, or end other programs", details)
+    return Check("Memory", "ok", description, details=details)
 
 
 def check_cores() -> Check:
     cores = resources.cores()
     quota = f", limited to {cores.quota:g} by a cgroup" if cores.quota is not None else ""
-    found = f"{cores.affinity}{quota}"
+    description = f"{cores.affinity}{quota}"
     details: dict[str, Detail] = {"affinity": cores.affinity, "cgroup_quota": cores.quota}
     if min(cores.affinity, cores.quota or cores.affinity) < LEAST_SLOTS:
-        return Check("Cores", "warn", found, "it will run, but hosts and sources take turns on one core", details)
-    return Check("Cores", "ok", found, details=details)
+        return Check("Cores", "warn", description, "it will run, but hosts and sources take turns on one core", details)
+    return Check("Cores", "ok", description, details=details)
 
 
 def check_slots() -> Check:
     slots = resources.cores().slots
-    found = f"local[*] gives {slots}; hosts and sources need {LEAST_SLOTS} or more at the same time"
+    description = f"local[*] gives {slots}; hosts and sources need {LEAST_SLOTS} or more at the same time"
     details: dict[str, Detail] = {"local": slots, "needed": LEAST_SLOTS}
     if slots < LEAST_SLOTS:
         advice = f'name the slots yourself: SparkSession.builder.master("local[{LEAST_SLOTS}]"), or more'
-        return Check("Slots", "warn", found, advice, details)
-    return Check("Slots", "ok", found, details=details)
+        return Check("Slots", "warn", description, advice, details)
+    return Check("Slots", "ok", description, details=details)
 
 
 def check_disk() -> Check:
-    found: list[str] = []
+    free_places: list[str] = []
     details: dict[str, Detail] = {}
     advice = "free some space, or set SPARK_LOCAL_DIRS to a directory on a larger disk"
     for directory in resources.spark_local_directories():
@@ -173,11 +175,11 @@ def check_disk() -> Check:
         except OSError as error:
             return Check("Disk", "bad", str(error), "set SPARK_LOCAL_DIRS to a directory that you may write to")
         details[str(directory)] = free
-        found.append(f"{gib(free)} free in {directory}")
+        free_places.append(f"{gib(free)} free in {directory}")
     # Spark spreads its files over all of them and fails when one is full.
     least = min((free for free in details.values() if isinstance(free, int)), default=0)
     status: Status = "bad" if least < LEAST_DISK else "warn" if least < GOOD_DISK else "ok"
-    return Check("Disk", status, ", ".join(found), "" if status == "ok" else advice, details)
+    return Check("Disk", status, ", ".join(free_places), "" if status == "ok" else advice, details)
 
 
 def check_loopback() -> Check:
@@ -198,7 +200,7 @@ def check_spark_job() -> Check:
         trial = try_spark()
     except SparkTrialFailed as error:
         return Check("Spark job", "bad", str(error), "mend what is bad above; then call reshape doctor again")
-    found = (
+    description = (
         f"a barrier job on Spark {trial.spark}, Java {trial.java} took {trial.seconds:.1f} s "
         f"from start to end; driver heap {gib(trial.heap_bytes)}"
     )
@@ -209,7 +211,7 @@ def check_spark_job() -> Check:
         "jvm_processors": trial.processors,
         "heap_bytes": trial.heap_bytes,
     }
-    return Check("Spark job", "ok", found, details=details)
+    return Check("Spark job", "ok", description, details=details)
 
 
 def gib(amount: int) -> str:

@@ -78,8 +78,8 @@ def _ratio_line(run: DemoRun) -> Text:
 
 
 def _trust_line(run: DemoRun) -> Text:
-    known = run.representativeness
-    return _line("" if known is None else f"{known:.0%} representative of its input")
+    share = run.representativeness
+    return _line("" if share is None else f"{share:.0%} representative of its input")
 
 
 def _emulated(demo: Demo) -> str:

@@ -57,7 +57,7 @@ class DemoFailed(ReshapeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Transfers:
+class MovedLoad:
     """What was moved between workers, by the flow's event log."""
 
     copies: int = 0
@@ -129,7 +129,7 @@ class DemoRun:
             if cell["operator"] == JOIN
         }
 
-    def transfers(self) -> Transfers:
+    def transfers(self) -> MovedLoad:
         copies = moves = moved = tables = 0
         for file in sorted(self.log.glob("*.jsonl")):
             for line in file.read_text(encoding="utf-8").splitlines():
@@ -139,7 +139,7 @@ class DemoRun:
                 if event.get("what") == "BacklogMoved" and event["rows"]:
                     moves += 1
                     moved += event["rows"]
-        return Transfers(copies, moves, moved, tables)
+        return MovedLoad(copies, moves, moved, tables)
 
     def result(self) -> dict[int, int]:
         """The flow's answer; Spark has it when the flow has ended."""
@@ -191,8 +191,10 @@ class Demo:
         import reshape
 
         tweets, cases = self._tables
-        options = {"name": f"demo-{strategy}", "workers": WORKERS, "hosts": HOSTS, "event_log": str(log)}
-        joined = reshape.read(tweets, strategy=strategy, **options).join(cases, "month")
+        flow = reshape.read(
+            tweets, name=f"demo-{strategy}", strategy=strategy, workers=WORKERS, hosts=HOSTS, event_log=log
+        )
+        joined = flow.join(cases, "month")
         return joined.tuned(cost_s_per_row=self.cost_s).groupBy("month").agg(*_counted())
 
 

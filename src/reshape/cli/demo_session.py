@@ -74,15 +74,15 @@ def _end_jvm() -> None:
     """Stop Spark and wait until its JVM has ended. Left to itself it would end some time after this process."""
     from pyspark import SparkContext
 
-    known: Any = SparkContext
-    if known._active_spark_context is not None:
+    contexts: Any = SparkContext
+    if contexts._active_spark_context is not None:
         # Whatever goes wrong here, the JVM ends below.
         with contextlib.suppress(Exception):
-            known._active_spark_context.stop()
-    gateway = known._gateway
+            contexts._active_spark_context.stop()
+    gateway = contexts._gateway
     if gateway is None:
         return
-    known._gateway = known._jvm = None
+    contexts._gateway = contexts._jvm = None
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     with contextlib.suppress(Exception):
         gateway.shutdown()

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from reshape import __version__
 from reshape.cli import demo, doctor, simulate
-from reshape.control.errors import ParameterError
 from reshape.errors import ReshapeError
 
 # A subcommand is a module with `add_parser(subparsers)`, which sets `run`: a function from the arguments to
@@ -27,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A reader that has gone shows up here at the latest, not in the interpreter's own flush at exit.
         sys.stdout.flush()
         return code
-    except (ReshapeError, ParameterError) as error:
+    except ReshapeError as error:
         print(f"reshape: error: {error}", file=sys.stderr)
         return EXIT_ERROR
     except KeyboardInterrupt:

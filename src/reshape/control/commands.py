@@ -1,4 +1,8 @@
-"""What the brain asks its body to do. Each command names the event that caused it."""
+"""What the brain asks its body to do. Each command names the event that caused it.
+
+Scattered parts of mutable state need no command: a body merges each at its owner before that state is output, when an
+input is drained and at a watermark (§5.4, §6.3), whatever the brain has decided.
+"""
 
 from __future__ import annotations
 
@@ -60,18 +64,6 @@ class MoveBacklog(Command):
     target: int
     owner: int
     rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class MergeScattered(Command):
-    """Helpers send their scattered parts of the owner's state to the owner, which merges them (§5.4, §6.3).
-
-    ``helpers`` are those that may hold parts; None means that any worker may.
-    """
-
-    owner: int
-    helpers: tuple[int, ...] | None
-    final: bool
 
 
 @dataclass(frozen=True, slots=True)

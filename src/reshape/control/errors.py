@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from reshape.errors import ReshapeError
 
-class ParameterError(ValueError):
+
+class ParameterError(ReshapeError, ValueError):
     """A parameter has a value that cannot be used.
 
     The message names the parameter, what it got and what it accepts; the same facts are fields for programs.

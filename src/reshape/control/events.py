@@ -79,11 +79,6 @@ class BacklogMoved(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark(Event):
-    """The operator has to output what it has (unbounded input, §6.3)."""
-
-
-@dataclass(frozen=True, slots=True)
 class InputEnded(Event):
     """Routers will send no more rows; queues may still hold many."""
 

@@ -8,14 +8,13 @@ from reshape.control.commands import (
     CancelTransfer,
     Command,
     HandOverState,
-    MergeScattered,
     MoveBacklog,
     ReplicateState,
     SetRouting,
 )
 from reshape.control.events import Event
 from reshape.control.routing import Key, RoutingDraft, RoutingTable
-from reshape.control.story import Decision, Kind, Story
+from reshape.control.story import Decision, DecisionKind, Story
 
 
 class Outbox:
@@ -68,15 +67,13 @@ class Outbox:
         self._commands.append(MoveBacklog(self._command_id(), self._cause, transfer, source, target, owner, rows))
         return transfer
 
-    def merge(self, owner: int, helpers: Iterable[int] | None, *, final: bool) -> None:
-        chosen = None if helpers is None else tuple(sorted(helpers))
-        self._commands.append(MergeScattered(self._command_id(), self._cause, owner, chosen, final))
-
     def cancel(self, transfer: int, reason: str) -> None:
         self._commands.append(CancelTransfer(self._command_id(), self._cause, transfer, reason))
 
-    def tell(self, kind: Kind, skewed: int, helpers: Iterable[int], text: str, reason: str | None = None) -> None:
-        self.story.tell(Decision(self._cause, self.time, kind, skewed, tuple(helpers), text), reason)
+    def record(
+        self, kind: DecisionKind, skewed: int, helpers: Iterable[int], text: str, reason: str | None = None
+    ) -> None:
+        self.story.record(Decision(self._cause, self.time, kind, skewed, tuple(helpers), text), reason)
 
     def _command_id(self) -> int:
         self._last_command += 1

@@ -7,6 +7,9 @@ from enum import Enum
 
 from reshape.control.errors import require
 
+# A worker's number has two bytes beside the rows that are sent to it.
+MOST_WORKERS = 65_535
+
 
 class Split(Enum):
     """How a partition is divided between its owner and a helper (§3.1); the plan chooses."""

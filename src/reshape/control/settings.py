@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from math import isfinite
+from typing import Any
 
 from reshape.control.errors import require
+from reshape.control.options import ROWS, SECONDS, Option, Read, count, flag, number, one_of, pairs
+from reshape.control.profile import MOST_WORKERS
 from reshape.control.workload import METRICS
+
+MODELS = ("mean", "recency")
 
 
 class FirstPhase(Enum):
@@ -66,9 +71,29 @@ class History:
         require(self.deviation >= 0, "deviation", self.deviation, "0 or more")
 
 
+def _adaptive(wanted: bool) -> AdaptiveTau | None:
+    return AdaptiveTau() if wanted else None
+
+
+def _helpers_of(text: str) -> dict[int, tuple[int, ...]]:
+    """Helpers by skewed worker, from a text such as "0: 10 11, 6: 4"."""
+    pair_texts = (pair.split(":") for pair in text.split(","))
+    return {int(worker): tuple(map(int, helpers.split())) for worker, helpers in pair_texts}
+
+
+def _option(
+    default: Any, key: str, read: Read, name: str | None = None, convert: Callable[[Any], Any] | None = None
+) -> Any:
+    """A field that users can set. ``name`` where the option is not called like the field, ``convert`` where its value
+    is not the field's."""
+    return field(default=default, metadata={"key": key, "read": read, "name": name, "convert": convert})
+
+
 @dataclass(frozen=True, slots=True)
 class StrategySettings:
-    """Everything that can be set for one operator.
+    """Everything that can be set for one operator, and the one place that says so.
+
+    Those with an option can be set by users too: `OPTIONS` has them by name, and `with_options` takes their values.
 
     eta, tau:        skew test (§2.1) in the metric's unit; left out, a few report periods' worth of work
     adaptive:        how tau adapts; None keeps it fixed
@@ -85,19 +110,21 @@ class StrategySettings:
     reduction_period_s: period over which load reduction is reported for unbounded input (§6.3)
     """
 
-    eta: float | None = None
-    tau: float | None = None
-    adaptive: AdaptiveTau | None = field(default_factory=AdaptiveTau)
-    metric: str = "rows"
-    warmup_s: float = 0.0
-    first_phase: FirstPhase = FirstPhase.ALL
-    backlog: bool = True
-    helpers: int | None = None
-    fixed_helpers: Mapping[int, tuple[int, ...]] | None = None
-    model: str = "mean"
-    half_life: float = 8.0
-    window_rows: int | None = None
-    horizon_rows: int = 2000
+    eta: float | None = _option(None, "eta", number(1e-9, ROWS))
+    tau: float | None = _option(None, "tau", number(1e-9, ROWS))
+    adaptive: AdaptiveTau | None = _option(AdaptiveTau(), "adaptiveTau", flag, "adaptive_tau", _adaptive)  # noqa: RUF009
+    warmup_s: float = _option(0.0, "warmup", number(0.0, SECONDS))
+    helpers: int | None = _option(None, "helpers", count(MOST_WORKERS))
+    backlog: bool = _option(True, "backlog", flag)
+    first_phase: FirstPhase = _option(  # noqa: RUF009
+        FirstPhase.ALL, "firstPhase", one_of([phase.value for phase in FirstPhase]), convert=FirstPhase
+    )
+    metric: str = _option("rows", "metric", one_of(METRICS))
+    model: str = _option("mean", "model", one_of(MODELS))
+    half_life: float = _option(8.0, "halfLife", number(1e-9, "a number of windows, more than 0"))
+    window_rows: int | None = _option(None, "windowRows", count(2**62))
+    horizon_rows: int = _option(2000, "horizonRows", count(2**62))
+    fixed_helpers: Mapping[int, tuple[int, ...]] | None = _option(None, "fixedHelpers", pairs, convert=_helpers_of)
     history: Mapping[int, History] = field(default_factory=dict)
     heavy_keys: int = 64
     buckets_per_worker: int = 16
@@ -123,7 +150,7 @@ class StrategySettings:
         if self.window_rows is not None:
             require(self.window_rows >= 1, "window_rows", self.window_rows, "1 or more, or None")
         require(self.metric in METRICS, "metric", self.metric, f"one of {', '.join(METRICS)}")
-        require(self.model in ("mean", "recency"), "model", self.model, "one of mean, recency")
+        require(self.model in MODELS, "model", self.model, f"one of {', '.join(MODELS)}")
         if self.fixed_helpers is not None:
             _check_pairs(self.fixed_helpers)
 
@@ -132,9 +159,24 @@ class StrategySettings:
         """As published: fixed tau, one helper, future rows only, two seconds before anything is moved (§7.1)."""
         return cls(eta=eta, tau=tau, adaptive=None, warmup_s=warmup_s, backlog=False, helpers=1)
 
+    def with_options(self, options: Mapping[str, Any]) -> StrategySettings:
+        """These settings with values of options, read as `OPTIONS` says, in place of their own."""
+        converted = {}
+        for name, value in options.items():
+            field_of = _FIELDS[name]
+            convert = field_of.metadata["convert"]
+            converted[field_of.name] = value if convert is None else convert(value)
+        return replace(self, **converted)
+
 
 def _check_pairs(pairs: Mapping[int, tuple[int, ...]]) -> None:
     helpers = [helper for chosen in pairs.values() for helper in chosen]
     require(all(pairs.values()), "fixed_helpers", dict(pairs), "each skewed worker needs at least one helper")
     require(len(set(helpers)) == len(helpers), "fixed_helpers", dict(pairs), "a helper serves one skewed worker")
     require(not set(helpers) & set(pairs), "fixed_helpers", dict(pairs), "a helper cannot be a skewed worker too")
+
+
+_FIELDS = {f.metadata["name"] or f.name: f for f in fields(StrategySettings) if f.metadata}
+
+# What users can set for a strategy, by the names of options.
+OPTIONS = {name: Option(name, f.metadata["key"], f.metadata["read"], per_operator=True) for name, f in _FIELDS.items()}

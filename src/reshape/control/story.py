@@ -10,7 +10,7 @@ from enum import Enum
 KEPT_DECISIONS = 10_000
 
 
-class Kind(Enum):
+class DecisionKind(Enum):
     STARTED = "started"
     ITERATED = "iterated"
     CHANGED = "changed"
@@ -26,7 +26,7 @@ class Decision:
 
     event: int
     time: float
-    kind: Kind
+    kind: DecisionKind
     skewed: int
     helpers: tuple[int, ...]
     text: str
@@ -42,9 +42,9 @@ class Story:
         self._decisions: deque[Decision] = deque(maxlen=KEPT_DECISIONS)
         self._last_refusal: dict[int, str] = {}
 
-    def tell(self, decision: Decision, reason: str | None = None) -> None:
+    def record(self, decision: Decision, reason: str | None = None) -> None:
         """Record a decision; ``reason`` is what makes a refusal the same as the one before."""
-        if decision.kind is Kind.REFUSED:
+        if decision.kind is DecisionKind.REFUSED:
             reason = reason or decision.text
             if self._last_refusal.get(decision.skewed) == reason:
                 return

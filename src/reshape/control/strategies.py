@@ -41,5 +41,5 @@ STRATEGIES: dict[str, Strategy] = {
 def build(strategy: str, profile: OperatorProfile, settings: StrategySettings | None = None) -> Brain:
     """The brain of a strategy for one operator; without settings, those that the strategy is known for."""
     require(strategy in STRATEGIES, "strategy", strategy, f"one of {', '.join(STRATEGIES)}")
-    known = STRATEGIES[strategy]
-    return known.build(profile, settings if settings is not None else known.defaults())
+    chosen = STRATEGIES[strategy]
+    return chosen.build(profile, settings if settings is not None else chosen.defaults())

@@ -5,24 +5,31 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection
-from typing import Any
+from typing import Literal
 
-Order = dict[str, Any]
+from reshape.protocol.orders import Order, Orders
+
+# Everybody, all hosts, or one host by its number.
+Recipient = Literal["all", "hosts"] | int
+
+
+def host_task(host: int) -> str:
+    """What the task of a host is called."""
+    return f"host-{host}"
 
 
 class Board:
-    """Orders of one run. A task sees those addressed to it or to all of its kind."""
+    """Orders of one attempt. A task sees those addressed to it or to all of its kind."""
 
     def __init__(self) -> None:
-        self._orders: list[Order] = []
+        self._orders: list[tuple[Recipient, Order]] = []
         self._news = threading.Condition()
         self._over = False
         self._left: set[str] = set()
 
-    def post(self, to: str, kind: str, **facts: Any) -> None:
-        """``to`` is "hosts", "sources", "all", or the name of one task."""
+    def post(self, to: Recipient, order: Order) -> None:
         with self._news:
-            self._orders.append({"number": len(self._orders) + 1, "to": to, "kind": kind, **facts})
+            self._orders.append((to, order))
             self._news.notify_all()
 
     def close(self) -> None:
@@ -31,10 +38,10 @@ class Board:
             self._over = True
             self._news.notify_all()
 
-    def leave(self, who: str) -> None:
+    def leave(self, task: str) -> None:
         """A task reads no more: let its poll return."""
         with self._news:
-            self._left.add(who)
+            self._left.add(task)
             self._news.notify_all()
 
     def wait_until_left(self, tasks: Collection[str], limit_s: float) -> bool:
@@ -42,15 +49,25 @@ class Board:
         with self._news:
             return self._news.wait_for(lambda: self._left.issuperset(tasks), limit_s)
 
-    def read(self, who: str, after: int, wait_s: float) -> dict[str, Any]:
+    def read(self, task: str, after: int, wait_s: float) -> Orders:
         """Orders for a task beyond the number it knows; waits for one to come."""
-        group = "hosts" if who.startswith("host") else "sources"
         deadline = time.monotonic() + wait_s
         with self._news:
             while True:
-                fresh = [order for order in self._orders[after:] if order["to"] in (who, group, "all")]
+                last = len(self._orders)
+                fresh = tuple(order for to, order in self._orders[after:] if _is_for(to, task))
                 left = deadline - time.monotonic()
-                over = self._over or who in self._left
+                over = self._over or task in self._left
                 if fresh or over or left <= 0:
-                    return {"orders": fresh, "over": over and not fresh}
+                    return Orders(fresh, last, over and not fresh)
                 self._news.wait(left)
+
+
+def _is_for(to: Recipient, task: str) -> bool:
+    match to:
+        case "all":
+            return True
+        case "hosts":
+            return task.startswith("host")
+        case _:
+            return task == host_task(to)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -14,14 +15,16 @@ import pyarrow as pa
 
 from reshape.control.brain import Brain
 from reshape.driver.port_control import PortControl, Post
-from reshape.host.host import router_name
-from reshape.host.worker import CellCounts
 from reshape.kernels.hashing import hash_rows, owners
 from reshape.observe.event_log import EventLog
 from reshape.observe.representativeness import Representativeness, completeness, similarity
 from reshape.plan.balancing import brain_of
 from reshape.plan.lineage import result_columns
-from reshape.plan.physical import PhysicalOperator, PhysicalPlan
+from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
+from reshape.protocol.reports import Answer, OperatorDone, PortReport, Progress
+from reshape.sender.edges import router_name
+
+LOG = logging.getLogger(__name__)
 
 JOIN_S = 5.0
 
@@ -45,7 +48,7 @@ class ControlPlane:
         self._on_error = on_error
         self._plan = plan
         self._log = log
-        self._told: dict[PortId, int] = {}  # decisions that are in the log
+        self._logged: dict[PortId, int] = {}  # decisions that are in the logs
         self._close_port = close_port
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
@@ -55,81 +58,65 @@ class ControlPlane:
         self.ports: dict[PortId, PortControl] = {}
         for operator in plan.operators:
             for index, port in enumerate(operator.ports):
-                known = (operator.id, index)
-                control = PortControl(
-                    operator.id,
-                    index,
-                    build_brain(plan, operator, index),
-                    plan.host_of_workers(),
-                    post,
-                    lambda known=known: self._drained(known),  # type: ignore[misc]
-                    delay_s=operator.mitigation.delay_s,
-                )
-                for producer in port.operators:
-                    for host in range(plan.hosts):
-                        control.counts.router_started(router_name(producer, host), control.brain.table.version)
-                if log is not None:
-                    control.log = partial(self._write, known)
-                if port.after is None:
-                    control.opened_at = 0.0
-                self.ports[known] = control
+                self.ports[operator.id, index] = self._port_control(operator, index, port, build_brain, post)
         self._thread = threading.Thread(target=self._run, name="reshape-control", daemon=True)
         self._thread.start()
 
-    def told(self, message: dict[str, Any]) -> Any:
-        """What a task reports; the answer is sent back to it."""
-        with self._news:
-            control = self.ports[int(message["operator"]), int(message["port"])]
-            control.clock(self.now)
-            match message["kind"]:
-                case "router_started":
-                    return control.router_started(str(message["router"]))
-                case "router_report":
-                    control.counts.router_report(str(message["router"]), message["counts"])
-                case "router_ended":
-                    control.counts.router_report(str(message["router"]), message["counts"])
-                    control.router_ended(str(message["router"]))
-                case "applied":
-                    control.applied(str(message["router"]), int(message["version"]))
-                case "fenced":
-                    control.fenced(str(message["router"]), int(message["version"]))
-                case "holding":
-                    control.holding(int(message["transfer"]))
-                case "state_done":
-                    facts = (int(message["helper"]), int(message["bytes"]), float(message["seconds"]))
-                    control.state_done(int(message["transfer"]), *facts)
-                case "state_failed":
-                    control.state_failed(int(message["transfer"]), int(message["helper"]), str(message["reason"]))
-                case "withdrawn":
-                    control.withdrawn(int(message["transfer"]))
-                case "backlog_moved":
-                    control.backlog_moved(int(message["transfer"]), int(message["rows"]))
-                case "backlog_failed":
-                    control.backlog_failed(int(message["transfer"]), int(message["target"]), str(message["reason"]))
-                case "scattered_sent":
-                    control.scattered_sent(int(message["host"]))
-            return None
+    def _port_control(
+        self, operator: PhysicalOperator, index: int, port: Port, build_brain: BuildBrain, post: Post
+    ) -> PortControl:
+        number = (operator.id, index)
+        control = PortControl(
+            *number,
+            build_brain(self._plan, operator, index),
+            self._plan.host_of_workers(),
+            post,
+            partial(self._drained, number),
+            delay_s=operator.mitigation.delay_s,
+            log=partial(self._write, number),
+        )
+        for producer in port.operators:
+            for host in range(self._plan.hosts):
+                control.counts.router_started(router_name(producer, host), control.brain.table.version)
+        if port.after is None:
+            control.line.opened_at = 0.0
+        return control
 
-    def host_report(self, host: int, cells: list[CellCounts], routers: dict[str, dict[str, Any]]) -> None:
+    def reported(self, report: PortReport) -> Answer | None:
+        """What a task reports about one input; the answer is sent back to it."""
         with self._news:
-            for sender, counts in routers.items():
-                target = self._plan.operators[int(sender)].target
+            port = (report.operator, report.port)
+            control = self.ports[port]
+            control.line.clock(self.now)
+            try:
+                return control.reported(report)
+            except Exception as error:  # of the brain; the task that reports has no part in it
+                self._actions.append(self._brain_failed(port, error))
+                self._news.notify_all()
+                return None
+
+    def host_report(self, report: Progress) -> None:
+        with self._news:
+            for sender, counts in report.routers.items():
+                target = self._plan.operators[sender].target
                 if target is not None:
-                    self.ports[target].counts.router_report(router_name(int(sender), host), counts)
+                    self.ports[target].counts.router_report(router_name(sender, report.host), counts)
             for (operator, port), control in self.ports.items():
-                control.counts.host_report(host, port, [cell for cell in cells if cell.operator == operator])
+                workers = [worker for worker in report.workers if worker.operator == operator]
+                control.counts.host_report(report.host, port, workers)
                 control.host_reported()
 
-    def operator_done(self, operator: int, host: int, counts: dict[str, Any] | None) -> None:
+    def operator_done(self, report: OperatorDone) -> None:
         """An operator's router on a host has sent its last row."""
-        target = self._plan.operators[operator].target
+        target = self._plan.operators[report.operator].target
         if target is None:
             return
         with self._news:
             control = self.ports[target]
-            if counts is not None:
-                control.counts.router_report(router_name(operator, host), counts)
-            control.router_ended(router_name(operator, host))
+            router = router_name(report.operator, report.host)
+            if report.counts is not None:
+                control.counts.router_report(router, report.counts)
+            control.router_ended(router)
 
     def end_input(self, port: PortId) -> None:
         """All producers of an input have ended."""
@@ -143,21 +130,21 @@ class ControlPlane:
             self._news.notify_all()
         if threading.current_thread() is not self._thread:
             self._thread.join(JOIN_S)
+        with self._news:
+            for port in self.ports:
+                self._log_decisions(port)
         if self._log is not None:
-            with self._news:
-                for port in self.ports:
-                    self._log_decisions(port)
             self._log.close()
 
     def story(self) -> list[str]:
         """Every decision about load, oldest first, with the operator that it is about."""
         with self._news:
-            told = [
-                (decision.time + (control.opened_at or 0.0), self._label(port), decision.text)
+            decisions = [
+                (decision.time + (control.line.opened_at or 0.0), self._label(port), decision.text)
                 for port, control in self.ports.items()
                 for decision in control.brain.decisions
             ]
-        return [f"{seconds:.2f} s, {label}: {text}" for seconds, label, text in sorted(told)]
+        return [f"{seconds:.2f} s, {label}: {text}" for seconds, label, text in sorted(decisions)]
 
     def _label(self, port: PortId) -> str:
         operator = self._plan.operators[port[0]]
@@ -168,19 +155,19 @@ class ControlPlane:
     def representativeness(self) -> Representativeness:
         """How the proportions of what was processed compare with those of what has arrived, for each operator."""
         with self._news:
-            found = {
+            similarities = {
                 self._label(port): similarity(control.counts.routed, control.counts.of_owner)
                 for port, control in self.ports.items()
-                if control.opened_at is not None and not control.over
+                if control.line.opened_at is not None and not control.over
             }
-        return Representativeness(min(found.values(), default=1.0), found)
+        return Representativeness(min(similarities.values(), default=1.0), similarities)
 
     def completeness(self, rows: pa.Table) -> tuple[float, ...] | None:
         """For each row of the running result, how much of its groups' input has been processed."""
         parts = []
         for (operator, port), control in self.ports.items():
             columns = result_columns(self._plan, operator, port)
-            if columns is None or control.opened_at is None:
+            if columns is None or control.line.opened_at is None:
                 continue
             with self._news:
                 done = completeness(control.counts.routed, control.counts.of_owner)
@@ -189,17 +176,16 @@ class ControlPlane:
         return tuple(np.prod(parts, axis=0).tolist()) if parts else None
 
     def _write(self, port: PortId, facts: dict[str, Any]) -> None:
-        assert self._log is not None
-        self._log.write(facts.pop("kind", "command"), self.now, operator=port[0], port=port[1], **facts)
+        if self._log is not None:
+            self._log.write(facts.pop("kind", "command"), self.now, operator=port[0], port=port[1], **facts)
 
     def _log_decisions(self, port: PortId) -> None:
-        if self._log is None:
-            return
         decisions = self.ports[port].brain.decisions
-        for decision in decisions[self._told.get(port, 0) :]:
+        for decision in decisions[self._logged.get(port, 0) :]:
+            LOG.info("flow %s, %s: %s", self._plan.name, self._label(port), decision.text)
             who = {"skewed": decision.skewed, "helpers": decision.helpers}
             self._write(port, {"kind": "decision", "what": decision.kind.value, **who, "text": decision.text})
-        self._told[port] = len(decisions)
+        self._logged[port] = len(decisions)
 
     @property
     def now(self) -> float:
@@ -216,7 +202,7 @@ class ControlPlane:
             # The input that waited for this one is open now.
             for (operator, index), control in self.ports.items():
                 if operator == port[0] and self._plan.operators[operator].ports[index].after == port[1]:
-                    control.opened_at = self.now
+                    control.line.opened_at = self.now
 
     def _tick(self) -> list[Callable[[], None]]:
         for port, control in self.ports.items():
@@ -224,9 +210,11 @@ class ControlPlane:
                 control.tick(self.now)
                 self._log_decisions(port)
             except Exception as error:
-                where = f"the brain of {self._label(port)}"
-                return [partial(self._on_error, where, error)]
+                return [self._brain_failed(port, error)]
         return []
+
+    def _brain_failed(self, port: PortId, error: Exception) -> Callable[[], None]:
+        return partial(self._on_error, f"the brain of {self._label(port)}", error)
 
     def _run(self) -> None:
         due = 0.0

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from reshape.control.commands import HandOverState
-
-
-class GiveOrder(Protocol):
-    """Gives an order to the host of a worker."""
-
-    def __call__(self, to: int, kind: str, **facts: Any) -> None: ...
+from reshape.protocol.orders import Give, Hold, Order, Withdraw
 
 
 @dataclass(slots=True)
@@ -55,10 +50,14 @@ class HandOver:
 
 
 class HandOvers:
-    """All of one input. ``is_fenced`` tells whether rows sent before a version are all with their workers."""
+    """All of one input, an (operator, port). ``give_order`` takes a worker and an order for its host; ``is_fenced``
+    tells whether rows sent before a version are all with their workers."""
 
-    def __init__(self, order: GiveOrder, is_fenced: Callable[[int], bool]) -> None:
-        self._order = order
+    def __init__(
+        self, port: tuple[int, int], give_order: Callable[[int, Order], None], is_fenced: Callable[[int], bool]
+    ) -> None:
+        self._port = port
+        self._give_order = give_order
         self._is_fenced = is_fenced
         self._known: dict[int, HandOver] = {}
         self._returning = 0
@@ -74,15 +73,8 @@ class HandOvers:
             if not known.over and known.target == over.source and known.touches(over):
                 over.after.add(known.id)
         self._known[over.id] = over
-        self._order(
-            over.target,
-            "hold",
-            transfer=over.id,
-            worker=over.target,
-            keys=sorted(over.keys),
-            buckets=sorted(over.buckets),
-            version=over.hold_version,
-        )
+        keys, buckets = tuple(sorted(over.keys)), tuple(sorted(over.buckets))
+        self._give_order(over.target, Hold(*self._port, over.id, over.target, keys, buckets, over.hold_version))
 
     def held(self, transfer: int) -> bool:
         """The target holds back rows of the keys now; False if nobody knows of the transfer."""
@@ -104,17 +96,19 @@ class HandOvers:
             ready = over.held and not over.asked and not over.cancelled and self._is_fenced(over.fence_version)
             if ready and all(self._known[earlier].over for earlier in over.after):
                 over.asked = True
-                self._order(
-                    over.source,
-                    "give",
-                    transfer=over.id,
-                    source=over.source,
-                    target=over.target,
-                    keys=sorted(over.keys),
-                    buckets=sorted(over.buckets),
-                    returns=sorted(over.returns),
-                    adopts=sorted(over.adopts),
-                )
+                self._give_order(over.source, self._give(over))
+
+    def _give(self, over: HandOver) -> Give:
+        return Give(
+            *self._port,
+            over.id,
+            over.source,
+            over.target,
+            tuple(sorted(over.keys)),
+            tuple(sorted(over.buckets)),
+            tuple(sorted(over.returns)),
+            tuple(sorted(over.adopts)),
+        )
 
     def done(self, transfer: int) -> None:
         """The state has arrived, or the source has said that it gives nothing any more: if the state had left before,
@@ -158,7 +152,7 @@ class HandOvers:
         if not over.over:
             over.cancelled = True
             if over.asked:
-                self._order(over.source, "withdraw", transfer=transfer, source=over.source)
+                self._give_order(over.source, Withdraw(*self._port, transfer))
             else:
                 over.over = True
         return True

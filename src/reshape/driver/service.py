@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
+from reshape.errors import ReshapeError
 from reshape.exchange.flight import Access, Listener, Tls
+from reshape.protocol.codec import decode_poll, decode_reports, encode_answer, encode_orders
 from reshape.protocol.link import POLL_S
+from reshape.protocol.orders import Orders
+from reshape.protocol.reports import Answer, Report, Sender
+
+
+class UnknownFlow(ReshapeError):
+    """A task talks about a flow that is not registered here, or not any more."""
 
 
 class ControlledFlow(Protocol):
@@ -16,10 +23,10 @@ class ControlledFlow(Protocol):
 
     access: Access
 
-    def told(self, message: dict[str, Any]) -> Any:
-        """A task reports something; the answer is sent back as JSON."""
+    def reported(self, sender: Sender, report: Report) -> Answer | None:
+        """A task reports something; the answer is sent back."""
 
-    def orders(self, attempt: int, who: str, after: int, wait_s: float) -> dict[str, Any]:
+    def orders(self, sender: Sender, after: int, wait_s: float) -> Orders:
         """Orders for a task beyond the number that it knows."""
 
     def fail(self, where: str, cause: str) -> None:
@@ -44,9 +51,9 @@ class DriverService:
             if self._listener is None:
                 self._listener = Listener(
                     self._address,
-                    lambda: [known.access.secret for known in list(self._flows.values())],
+                    lambda: [registered.access.secret for registered in list(self._flows.values())],
                     self._tls,
-                    actions={"tell": self._tell, "orders": self._orders},
+                    actions={"report": self._report, "orders": self._orders},
                     notes=self._note,
                 )
             return self._listener.location
@@ -80,21 +87,27 @@ class DriverService:
             listener, self._listener = self._listener, None
         listener.shutdown()
 
-    def _tell(self, body: bytes) -> bytes:
-        return json.dumps(self._note(body)).encode()
+    def _report(self, body: bytes) -> bytes:
+        return encode_answer(self._book(body))
 
-    def _note(self, body: bytes) -> Any:
-        message = json.loads(body)
-        return self._flow(message).told(message)
+    def _note(self, body: bytes) -> None:
+        self._book(body)
+
+    def _book(self, body: bytes) -> Answer | None:
+        """Book what a call brings; the answer to the last of its reports."""
+        message = decode_reports(body)
+        flow = self._flow(message.sender)
+        answer: Answer | None = None
+        for report in message.reports:
+            answer = flow.reported(message.sender, report)
+        return answer
 
     def _orders(self, body: bytes) -> bytes:
-        message = json.loads(body)
-        flow = self._flow(message)
-        answer = flow.orders(int(message["attempt"]), str(message["who"]), int(message["after"]), POLL_S)
-        return json.dumps(answer).encode()
+        poll = decode_poll(body)
+        return encode_orders(self._flow(poll.sender).orders(poll.sender, poll.after, POLL_S))
 
-    def _flow(self, message: dict[str, Any]) -> ControlledFlow:
+    def _flow(self, sender: Sender) -> ControlledFlow:
         try:
-            return self._flows[message["run"]]
+            return self._flows[sender.run]
         except KeyError:
-            raise KeyError(f"no flow {message.get('run')!r} here") from None
+            raise UnknownFlow(f"no flow {sender.run!r} here") from None

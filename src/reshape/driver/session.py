@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any
 
-from reshape.protocol.errors import TooFewSlots, UnsuitableSession
+from reshape.errors import TooFewSlots, UnsuitableSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

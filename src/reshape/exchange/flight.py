@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import logging
 import os
 import socket
 import stat
@@ -22,6 +23,8 @@ from pyarrow import flight
 
 from reshape.exchange.errors import ExchangeError, PeerLost, WireError
 from reshape.exchange.wire import Envelope, Kind, StreamName
+
+LOG = logging.getLogger(__name__)
 
 _HEADER = "authorization"
 _END = Envelope(Kind.END, 0, 0).pack()
@@ -72,6 +75,7 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     def start_call(self, info: Any, headers: Mapping[str, list[str]]) -> None:
         given = headers.get(_HEADER, [""])[0].encode()
         if not any([hmac.compare_digest(given, f"Bearer {secret}".encode()) for secret in self._secrets()]):  # noqa: C419
+            LOG.warning("a call without the secret of a run that is known here was refused")
             raise flight.FlightUnauthenticatedError("this run's secret is missing or wrong")
 
 
@@ -169,7 +173,9 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_action(self, context: Any, action: Any) -> list[bytes]:
         handler = self._actions.get(action.type)
+        LOG.debug("action %s at %s", action.type, self.location)
         if handler is None:
+            LOG.warning("an action that nobody handles was dropped: %r", action.type)
             raise flight.FlightServerError(f"unknown action {action.type!r}")
         try:
             return [handler(action.body.to_pybytes())]

@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reshape.control.profile import MOST_WORKERS
 from reshape.control.routing import RoutingTable, Shares
 from reshape.exchange.errors import ExchangeError
-from reshape.exchange.wire import MOST_WORKERS, Envelope, Kind, Slice
+from reshape.exchange.tally import RouterCounts
+from reshape.exchange.wire import Envelope, Kind, Slice
 from reshape.kernels.hashing import hash_rows, mini_partitions, owners
 
 Workers = npt.NDArray[np.uint16]
@@ -131,12 +133,10 @@ class Router:
             self.sent[part.worker] += part.rows
         self._pack(_take(batch, order), slices)
 
-    def report(self) -> dict[str, Any]:
-        """Cumulative counts; what a tally has is since the report before."""
-        facts: dict[str, Any] = {"routed": self.routed.tolist(), "sent": self.sent.tolist()}
-        if self.tally is not None:
-            facts["keys"], facts["buckets"] = self.tally.take()
-        return facts
+    def counts(self) -> RouterCounts:
+        """Cumulative counts; what a tally has is since this was last asked."""
+        keys, buckets = ({}, {}) if self.tally is None else self.tally.take()
+        return RouterCounts(tuple(self.routed.tolist()), tuple(self.sent.tolist()), keys, buckets)
 
     def flush(self) -> None:
         """Send everything that waits to be sent."""
@@ -244,10 +244,10 @@ class _Rules:
             rule = np.where(by_bucket >= 0, by_bucket, rule)
         if len(self._keys):
             rows = np.flatnonzero(self._maybe[_middle(hashes)])
-            found = np.searchsorted(self._keys, hashes[rows])
-            found[found == len(self._keys)] = 0
-            same = self._keys[found] == hashes[rows]
-            rule[rows[same]] = self._rule_of_key[found[same]]
+            places = np.searchsorted(self._keys, hashes[rows])
+            places[places == len(self._keys)] = 0
+            same = self._keys[places] == hashes[rows]
+            rule[rows[same]] = self._rule_of_key[places[same]]
         return rule
 
     def _deal(self, rule: Rules, rows: npt.NDArray[np.intp], worker: Workers) -> None:
@@ -274,9 +274,9 @@ def deal(shares: Shares, start: int, rows: int) -> Workers:
         before, carry = divmod(start * top, bottom)
         exact = (len(open_rows) + 1) * top + bottom < 2**63
         steps = np.arange(len(open_rows) + 1, dtype=np.int64 if exact else np.object_)
-        mine = np.diff((steps * top + carry) // bottom) > 0
-        dealt[open_rows[mine]] = worker
-        open_rows = open_rows[~mine]
+        is_next = np.diff((steps * top + carry) // bottom) > 0
+        dealt[open_rows[is_next]] = worker
+        open_rows = open_rows[~is_next]
         start -= before
         left -= share
     return dealt

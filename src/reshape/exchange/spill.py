@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import shutil
 import tempfile
@@ -15,6 +16,8 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from reshape.exchange.errors import SpillError
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -55,9 +58,13 @@ class SpillSpace:
                 self._lock = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
                 # Only now, locked, it gets the name by which others would sweep it away.
-                return fresh.rename(fresh.with_name(fresh.name.replace("reshape-new-", _PREFIX)))
+                directory = fresh.rename(fresh.with_name(fresh.name.replace("reshape-new-", _PREFIX)))
             except OSError as error:
+                LOG.warning("waiting rows cannot go to %s (%s)", parent, error.strerror)
                 causes.append(f"{parent} ({error.strerror})")
+            else:
+                LOG.info("memory for waiting rows is full: they go to %s from now on", directory)
+                return directory
         raise SpillError(
             f"cannot keep waiting rows: no directory can be made in {', '.join(causes)}; set spark.local.dir to "
             f"a directory that can be written to"
@@ -76,7 +83,7 @@ class SpillSpace:
             if self._limit is not None and self.held_bytes > self._limit:
                 raise SpillError(
                     f"waiting rows take {self.held_bytes:,} bytes on disk in {self._directory}, the limit is "
-                    f"{self._limit:,}; raise spark.reshape.spill.limit, or give the hosts more memory"
+                    f"{self._limit:,}; raise spark.reshape.spillLimit, or give the hosts more memory"
                 )
 
     def close(self) -> None:

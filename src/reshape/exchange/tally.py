@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 import numpy as np
 import numpy.typing as npt
 
+from reshape.exchange.fields import Bucket, Count, Index, KeyHash
 from reshape.kernels.hashing import mini_partitions
 
 # Rows of a batch that are looked at. A key with a hundredth of the rows has forty of them, and sorting costs 0.1 ms.
 SAMPLE_ROWS = 4_096
 # Keys kept between two reports, per router.
 MOST_KEYS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class RouterCounts:
+    """What a router has sent, since it began: rows per owner before redirection, rows per worker after it.
+
+    ``keys`` (by owner, then by hash) and ``buckets`` are what it has counted since its report before.
+    """
+
+    routed: tuple[Count, ...]
+    sent: tuple[Count, ...]
+    keys: Mapping[Index, Mapping[KeyHash, Count]] = field(default_factory=dict)
+    buckets: Mapping[Bucket, Count] = field(default_factory=dict)
+
+    def __add__(self, other: RouterCounts) -> RouterCounts:
+        """Both as one; keys and mini-partitions of the first."""
+        routed = tuple(first + second for first, second in zip(self.routed, other.routed, strict=True))
+        sent = tuple(first + second for first, second in zip(self.sent, other.sent, strict=True))
+        return RouterCounts(routed, sent, self.keys, self.buckets)
+
+
+# A router that has sent nothing yet, because it waits for the bounds of a sort.
+NO_COUNTS = RouterCounts((), ())
 
 
 class KeyTally:
@@ -27,11 +54,11 @@ class KeyTally:
             numbers = mini_partitions(hashes, self._workers, self._per_worker)
             self._buckets += np.bincount(numbers, minlength=len(self._buckets))
         step = max(1, len(hashes) // SAMPLE_ROWS)
-        found, first, rows = np.unique(hashes[::step], return_index=True, return_counts=True)
+        distinct, first, rows = np.unique(hashes[::step], return_index=True, return_counts=True)
         most = np.argsort(-rows, kind="stable")[:MOST_KEYS]
         owners = owner[::step][first[most]]
         keys = dict(self._keys)
-        for key, of, count in zip(found[most].tolist(), owners.tolist(), rows[most].tolist(), strict=True):
+        for key, of, count in zip(distinct[most].tolist(), owners.tolist(), rows[most].tolist(), strict=True):
             keys[key] = (of, keys.get(key, (of, 0))[1] + count * step)
         if len(keys) > MOST_KEYS:
             keys = dict(sorted(keys.items(), key=lambda item: -item[1][1])[:MOST_KEYS])

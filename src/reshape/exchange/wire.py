@@ -19,8 +19,6 @@ _HEADER = struct.Struct("<BBIIQ")  # kind, flags, slices, routing version, seque
 _SLICE = struct.Struct("<HHI")  # worker, owner, rows
 _COMBINED = 1
 
-MOST_WORKERS = 65_535  # a worker's number has two bytes in the envelope
-
 
 class Kind(IntEnum):
     ROWS = 0

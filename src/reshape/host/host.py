@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyarrow.flight import FlightClient
 
-from reshape.exchange.flight import Listener, Outlet, connect
+from reshape.errors import FlowFailed
+from reshape.exchange.flight import Listener, Receiver
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.spill import SpillSpace, sweep
-from reshape.exchange.wire import Envelope, Purpose, StreamName
-from reshape.host.inbound import RowsIn, TransferIn, put_rows
-from reshape.host.loop import HostLoop
-from reshape.host.moves.intake import Arrival
-from reshape.host.moves.moves import HostMoves
-from reshape.host.moves.peers import Peers
-from reshape.host.outbound import Outbound
-from reshape.host.reporter import Reporter
-from reshape.host.results import Results
+from reshape.exchange.wire import StreamName
+from reshape.host.running import RunningHost
 from reshape.host.signals import ended_by_signals
 from reshape.plan.physical import PhysicalPlan
-from reshape.protocol.errors import FlowFailed
-from reshape.protocol.link import LOST_AFTER_S, POLL_S, ControlLink, Order, to_text
-from reshape.sender.edges import AnyRouter, FlowAddress, make_router
+from reshape.protocol.link import LOST_AFTER_S, POLL_S, ControlLink, FlowAddress
+from reshape.protocol.reports import HostReady, Met, Refused
 
-JOIN_S = 10.0
 NUMBER_S = 30.0
 # Spark starts all hosts at once; one that is not here after so long will not come.
 MEET_S = 120.0
@@ -48,7 +38,7 @@ class HostSettings:
 
 
 class Host:
-    """Everything of one host task; ``results`` is its life."""
+    """The task: listens, meets the other hosts, and runs as one of them; ``results`` is its life."""
 
     def __init__(
         self,
@@ -63,189 +53,65 @@ class Host:
         self._plan = plan
         self._index = index
         self._flow = flow
-        self._stage = stage
-        self._task = task
+        self._settings = settings
         spaces = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if path]
         sweep(spaces)
         self._space = SpillSpace(spaces, settings.spill_limit_bytes) if settings.spill else None
-        cells = [len(operator.ports) for operator in plan.operators for _ in plan.workers_of(index)]
-        self._queues = HostQueues(cells, settings.queue_bytes, self._space)
-        self._results = Results()
-        self._outbound = Outbound(self._open_outlet)
-        self._loop = HostLoop(plan, index, self._queues, self._outbound, self._results, previews=settings.previews)
-        self._results.on_room = self._outbound.on_room = self._queues.wake
-        self._stop = threading.Event()
+        ports = [len(operator.ports) for operator in plan.operators for _ in plan.workers_of(index)]
+        self._queues = HostQueues(ports, settings.queue_bytes, self._space)
+        self._running: Future[RunningHost] = Future()
         self._listener = Listener(address, lambda: [flow.access.secret], flow.access.tls, self._open_stream)
-        self._locations: list[str] = []
-        self._attempt = 0
-        self._numbered = threading.Event()
-        self._link: ControlLink | None = None
-        self._peers: Peers | None = None
-        self._clients: list[FlightClient] = []
-        self._reporter: Reporter | None = None
-        self._thread = threading.Thread(target=self._work, name=f"reshape-host-{index}", daemon=True)
+        self._ready = HostReady(index, stage, task, self._listener.location)
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """Meet the other hosts, work, and give the result; whatever happens, leave nothing behind."""
+        running: RunningHost | None = None
         with ended_by_signals():
             try:
-                self._meet()
-                self._join_in()
-                self._thread.start()
-                yield from self._results
+                met = self._meet()
+                running = RunningHost(
+                    self._plan, self._index, self._flow, met, self._queues, previews=self._settings.previews
+                )
+                self._running.set_result(running)
+                running.start()
+                yield from running.results
             finally:
-                self._close()
+                self._close(running)
 
-    def _meet(self) -> None:
+    def _meet(self) -> Met:
         """Tell the driver that this host is here; it numbers the attempt when all of them are."""
-        who = f"host-{self._index}"
-        hello = ControlLink(self._flow.location, self._flow.access, self._flow.name, 0, who, lambda _: None)
-        facts = {"host": self._index, "stage": self._stage, "task": self._task, "location": self._listener.location}
+        hello = ControlLink(self._flow, 0, f"host-{self._index}", lambda _: None)
         deadline = time.monotonic() + MEET_S
         try:
-            while (answer := hello.tell("host_ready", POLL_S + LOST_AFTER_S, **facts)) is None:
+            while (answer := hello.ask(self._ready, POLL_S + LOST_AFTER_S)) is None:
                 if time.monotonic() > deadline:
                     raise FlowFailed(f"host {self._index}", f"the other hosts did not come within {MEET_S:.0f} s")
         finally:
             hello.close()
-        if "failed" in answer:
-            raise FlowFailed(*answer["failed"])
-        self._attempt, self._locations = int(answer["attempt"]), answer["locations"]
+        if isinstance(answer, Refused):
+            raise FlowFailed(answer.where, answer.cause)
+        assert isinstance(answer, Met)
+        return answer
 
-    def _join_in(self) -> None:
-        """Listen to the driver and let rows in."""
-        self._link = ControlLink(
-            self._flow.location,
-            self._flow.access,
-            self._flow.name,
-            self._attempt,
-            f"host-{self._index}",
-            self._loop.obey,
-        )
-        self._loop.on_operator_done = self._operator_done
-        self._reporter = Reporter(self._link, self._index, self._lost_driver)
-        self._loop.on_report = self._reporter.leave
-        self._loop.on_table = self._table_used
-        self._peers = Peers(self._locations, self._flow.access)
-        self._loop.transfers = HostMoves(
-            self._plan,
-            self._index,
-            self._queues,
-            self._loop.cell,
-            self._peers,
-            StreamName(self._flow.name, self._attempt, f"host{self._index}", 0, 0),
-            self._reporter.tell,
-            self._loop.soon,
-        )
-        self._numbered.set()
-        for operator in self._plan.operators:
-            if operator.target is not None:
-                self._loop.add_router(operator.id, self._router(operator.id, *operator.target))
-        self._link.start()
-
-    def _router(self, sender: int, operator: int, port: int) -> AnyRouter:
-        def send(host: int, batch: pa.RecordBatch, envelope: Envelope) -> None:
-            if host != self._index:
-                self._outbound.send(sender, host, batch, envelope)
-                return
-            put_rows(self._queues, self._loop.cell_index, (operator, port), batch, envelope, may_wait=False)
-
-        def offer(sample: pa.RecordBatch) -> None:
-            assert self._link is not None
-            self._link.tell("sample", operator=operator, port=port, rows=to_text(sample))
-
-        return make_router(self._plan.edge(operator, port), send, offer)
-
-    def _open_outlet(self, sender: int, host: int, schema: pa.Schema) -> Outlet:
-        target = self._plan.operators[sender].target
-        assert target is not None
-        operator, port = target
-        name = StreamName(self._flow.name, self._attempt, self._router_name(sender), operator, port)
-        client = connect(self._locations[host], self._flow.access)
-        self._clients.append(client)
-        return Outlet(client, name, schema, peer=f"host {host}")
-
-    def _open_stream(self, name: StreamName, schema: pa.Schema) -> RowsIn | TransferIn:
+    def _open_stream(self, name: StreamName, schema: pa.Schema) -> Receiver:
         # A source may be here before this host has heard which attempt it is.
-        if not self._numbered.wait(NUMBER_S):
-            raise FlowFailed(f"host {self._index}", f"the driver did not number the attempt within {NUMBER_S:.0f} s")
-        if name.run != self._flow.name or name.attempt != self._attempt:
-            raise FlowFailed("an exchange", f"a stream of attempt {name.attempt} came to attempt {self._attempt}")
-        if name.purpose == Purpose.ROWS:
-            return RowsIn(self._queues, self._loop.cell_index, name)
-        return TransferIn(self._arrive, name, schema)
-
-    def _arrive(self, arrival: Arrival) -> None:
-        transfers = self._loop.transfers
-        assert transfers is not None
-        transfers.intake.arrive(arrival)
-        self._queues.wake()
-
-    def _lost_driver(self, error: Exception) -> None:
-        self._loop.obey(
-            {"kind": "abort", "where": f"host {self._index}", "cause": f"the driver did not listen: {error}"}
-        )
-
-    def _table_used(self, sender: int, order: Order) -> None:
-        """A router here uses a new table. With a fence, also say when all that it sent before has been taken."""
-        assert self._reporter is not None
-        tell = self._reporter.tell
-        facts = {"operator": order["operator"], "port": order["port"], "router": self._router_name(sender)}
-        version = order["table"]["version"]
-        tell("applied", version=version, **facts)
-        if order["fence"]:
-            self._outbound.fence(sender, version, lambda: tell("fenced", version=version, **facts))
-
-    def _router_name(self, sender: int) -> str:
-        return router_name(sender, self._index)
-
-    def _operator_done(self, operator: int) -> None:
-        assert self._reporter is not None
-        self._reporter.tell("operator_done", operator=operator, host=self._index, router=self._loop.sent(operator))
-
-    def _work(self) -> None:
-        failure: BaseException | None = None
         try:
-            self._loop.run(self._stop)
-        except BaseException as error:
-            failure = error
-            self._report_failure(error)  # before senders hear of it, who would report it as theirs
-            self._queues.fail(error)
-        self._results.close(failure)
+            running = self._running.result(NUMBER_S)
+        except TimeoutError:
+            cause = f"the driver did not number the attempt within {NUMBER_S:.0f} s"
+            raise FlowFailed(f"host {self._index}", cause) from None
+        return running.open_stream(name, schema)
 
-    def _report_failure(self, error: BaseException) -> None:
-        try:
-            assert self._link is not None
-            self._link.tell_failure(error, f"host {self._index}")
-        except Exception:
-            return  # the driver is gone; the task fails with the error itself
-
-    def _close(self) -> None:
+    def _close(self, running: RunningHost | None) -> None:
         self._listener.closing = True
-        self._stop.set()
         self._queues.fail(FlowFailed(f"host {self._index}", "the host is closing"))
-        if self._thread.is_alive():
-            self._thread.join(JOIN_S)
+        if running is not None:
+            running.stop()
         if self._space is not None:
             self._space.close()  # first: Spark may be about to kill this process
-        if self._loop.transfers is not None:
-            self._loop.transfers.intake.close(FlowFailed(f"host {self._index}", "the host is closing"))
-        if self._peers is not None:
-            self._peers.close()
-        self._outbound.close()
-        for client in self._clients:
-            with contextlib.suppress(pa.ArrowException):
-                client.close()
-        if self._reporter is not None:
-            self._reporter.close()
-        if self._link is not None:
-            self._link.close()
+        if running is not None:
+            running.close()
         self._listener.shutdown()
-
-
-def router_name(sender: int, host: int) -> str:
-    """What the router of an operator on a host is called."""
-    return f"op{sender}-host{host}"
 
 
 def own_address(task_address: str) -> str:

@@ -9,13 +9,12 @@ import pyarrow as pa
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Envelope, Purpose, StreamName, offsets
 from reshape.host.moves.intake import Arrival, Label
-
-CellIndex = Callable[[int, int], int]
+from reshape.host.worker import Workers
 
 
 def put_rows(
     queues: HostQueues,
-    cell_index: CellIndex,
+    workers: Workers,
     target: tuple[int, int],
     batch: pa.RecordBatch,
     envelope: Envelope,
@@ -26,7 +25,7 @@ def put_rows(
     operator, port = target
     for part, start in zip(envelope.slices, offsets(envelope.slices), strict=True):
         queues.put(
-            cell_index(operator, part.worker),
+            workers.index(operator, part.worker),
             port,
             part.owner,
             batch.slice(start, part.rows),
@@ -39,13 +38,13 @@ def put_rows(
 class RowsIn:
     """A router's stream."""
 
-    def __init__(self, queues: HostQueues, cell_index: CellIndex, name: StreamName) -> None:
+    def __init__(self, queues: HostQueues, workers: Workers, name: StreamName) -> None:
         self._queues = queues
-        self._cell_index = cell_index
+        self._workers = workers
         self._target = (name.operator, name.port)
 
     def accept(self, batch: pa.RecordBatch, envelope: Envelope) -> None:
-        put_rows(self._queues, self._cell_index, self._target, batch, envelope, may_wait=True)
+        put_rows(self._queues, self._workers, self._target, batch, envelope, may_wait=True)
 
     def close(self) -> None:
         """Nothing to do: the driver says when an input has ended."""

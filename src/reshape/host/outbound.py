@@ -47,8 +47,15 @@ _Message = tuple[pa.RecordBatch, Envelope] | _Last | _Fence | None
 class Outbound:
     """All remote streams of one host. ``has_room`` is asked before an operator that sends is run."""
 
-    def __init__(self, open_outlet: Callable[[int, int, pa.Schema], Outlet], room_bytes: int = ROOM_BYTES) -> None:
-        """``open_outlet`` makes a stream from an operator to a host for rows of a schema."""
+    def __init__(
+        self,
+        open_outlet: Callable[[int, int, pa.Schema], Outlet],
+        on_room: Callable[[], None],
+        room_bytes: int = ROOM_BYTES,
+    ) -> None:
+        """``open_outlet`` makes a stream from an operator to a host for rows of a schema; ``on_room`` is called when
+        there is room again, or none for ever."""
+        self._on_room = on_room
         self._open_outlet = open_outlet
         self._room = room_bytes
         self._bytes = 0
@@ -57,7 +64,6 @@ class Outbound:
         self._queues: dict[tuple[int, int, bool], queue.SimpleQueue[_Message]] = {}
         self._threads: list[threading.Thread] = []
         self._failure: BaseException | None = None
-        self.on_room: Callable[[], None] = lambda: None
 
     def has_room(self) -> bool:
         if self._failure is not None:
@@ -128,7 +134,7 @@ class Outbound:
                     was_full = self._bytes >= self._room
                     self._bytes -= batch.nbytes
                 if was_full:
-                    self.on_room()
+                    self._on_room()
         except BaseException as error:  # the loop raises it at its next look
             self._failure = error
-            self.on_room()
+            self._on_room()

@@ -15,14 +15,15 @@ ROOM_BYTES = 32 * 1024 * 1024
 class Results:
     """``put`` never waits; the loop asks for room before it runs an operator."""
 
-    def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
+    def __init__(self, on_room: Callable[[], None], room_bytes: int = ROOM_BYTES) -> None:
+        """``on_room`` is called when there is room again."""
+        self._on_room = on_room
         self._room = room_bytes
         self._batches: deque[pa.RecordBatch] = deque()
         self._bytes = 0
         self._news = threading.Condition()
         self._closed = False
         self._failure: BaseException | None = None
-        self.on_room: Callable[[], None] = lambda: None
 
     def has_room(self) -> bool:
         return self._bytes < self._room
@@ -52,5 +53,5 @@ class Results:
                 was_full = not self.has_room()
                 self._bytes -= batch.nbytes
             if was_full:
-                self.on_room()
+                self._on_room()
             yield batch

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from reshape.operators.base import Operator
-from reshape.plan.physical import PhysicalOperator
+from reshape.plan.physical import PhysicalOperator, PhysicalPlan
+from reshape.protocol.reports import WorkerCounts
 
 # A batch is cut so that a step of one worker takes about so long: orders and other workers never wait for more.
 STEP_S = 0.02
@@ -18,6 +18,8 @@ STEP_S = 0.02
 EMULATED_STEP_S = 0.1
 ROWS_PER_STEP = 16_384
 LEAST_ROWS_PER_STEP = 16
+# A worker with an emulated cost that is later than this for its turn has lost the time, as on a machine that stalls.
+LATE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +40,35 @@ class Copied:
         return other.keys <= self.keys and other.buckets <= self.buckets
 
 
-class CellCounts(NamedTuple):
-    """How a worker of one operator is doing. Reports are frequent, so on the wire it is a list of these values."""
+@dataclass(slots=True)
+class EmulatedCost:
+    """An expensive operator, for experiments only: after a step its worker is not run before ``free_at``."""
 
-    operator: int
-    worker: int
-    waiting: list[int]  # per port, as the next two
-    processed: list[int]
-    of_owner: list[dict[int, int]]  # processed rows, by whose they were
-    state_bytes: int
-    emitted: int
-    busy_s: float
-    done: bool
+    s_per_row: float
+    free_at: float = 0.0
+    step: tuple[int, int, int] = (0, 0, 0)  # port, owner and rows of the newest step
+
+    def begin(self, port: int, owner: int, rows: int, started: float) -> None:
+        """A step has begun. A worker that had rows and was late for its turn makes up for it: emulated workers have
+        their own cores."""
+        self.step = (port, owner, rows)
+        if self.s_per_row:
+            begun = max(self.free_at, started - LATE_S) if self.free_at else started
+            self.free_at = begun + self.s_per_row * rows
+
+    def pending(self, now: float) -> int:
+        """Rows of the newest step whose emulated cost is still to come."""
+        if self.free_at <= now or not self.s_per_row:
+            return 0
+        return min(self.step[2], ceil((self.free_at - now) / self.s_per_row))
 
 
 @dataclass(slots=True)
-class Cell:
-    """One worker of one operator on this host."""
+class Worker:
+    """One worker of one operator on this host. ``index`` is its place among all workers of the host."""
 
     operator: PhysicalOperator
-    worker: int
+    number: int
     index: int
     logics: dict[int, Operator] = field(default_factory=dict)  # by owner
     copies: dict[int, Copied] = field(default_factory=dict)  # immutable state of others, by owner
@@ -65,8 +76,7 @@ class Cell:
     output: Iterator[pa.RecordBatch] | None = None  # what an add, an end or the finish still has to give
     finishing: bool = False
     done: bool = False
-    free_at: float = 0.0  # emulated cost: not run before
-    step: tuple[int, int, int] = (0, 0, 0)  # emulated cost: port, owner and rows of the newest step
+    cost: EmulatedCost = field(init=False)
     processed: list[int] = field(default_factory=list)
     of_owner: list[dict[int, int]] = field(default_factory=list)  # rows processed per port, by whose they were
     emitted: int = 0
@@ -78,12 +88,13 @@ class Cell:
         self.ended = [False] * ports
         self.processed = [0] * ports
         self.of_owner = [{} for _ in range(ports)]
+        self.cost = EmulatedCost(self.operator.cost_s_per_row)
 
     def logic(self, owner: int) -> Operator:
         """The state for a partition; made when it is first needed."""
         logic = self.logics.get(owner)
         if logic is None:
-            logic = self.operator.logic_of(owner).build(scattered=owner != self.worker)
+            logic = self.operator.logic_of(owner).build(scattered=owner != self.number)
             for port, ended in enumerate(self.ended):
                 if ended:
                     for _ in logic.end_port(port):
@@ -93,7 +104,11 @@ class Cell:
 
     @property
     def own(self) -> Operator:
-        return self.logic(self.worker)
+        return self.logic(self.number)
+
+    @property
+    def name(self) -> str:
+        return f"{self.operator.label}, worker {self.number}"
 
     def is_open(self, port: int) -> bool:
         """Has the worker heard of the end of the input before this one?"""
@@ -104,38 +119,32 @@ class Cell:
         rows = float(ROWS_PER_STEP)
         if self.seconds_per_row > 0:
             rows = min(rows, STEP_S / self.seconds_per_row)
-        if self.operator.cost_s_per_row > 0:
-            rows = min(rows, EMULATED_STEP_S / self.operator.cost_s_per_row)
+        if self.cost.s_per_row > 0:
+            rows = min(rows, EMULATED_STEP_S / self.cost.s_per_row)
         return max(LEAST_ROWS_PER_STEP, int(rows))
 
-    def count(self, port: int, owner: int, rows: int, seconds: float) -> None:
+    def count(self, port: int, owner: int, rows: int, started: float, seconds: float) -> None:
         """Book rows that were processed. The speed follows the newest steps."""
         self.processed[port] += rows
         self.of_owner[port][owner] = self.of_owner[port].get(owner, 0) + rows
-        self.busy_s += max(seconds, self.operator.cost_s_per_row * rows)
-        self.step = (port, owner, rows)
+        self.busy_s += max(seconds, self.cost.s_per_row * rows)
         self.seconds_per_row = 0.7 * self.seconds_per_row + 0.3 * seconds / rows
+        self.cost.begin(port, owner, rows, started)
 
-    def pending(self, now: float) -> int:
-        """Rows of the newest step whose emulated cost is still to come."""
-        if self.free_at <= now or not self.operator.cost_s_per_row:
-            return 0
-        return min(self.step[2], ceil((self.free_at - now) / self.operator.cost_s_per_row))
-
-    def counts(self, waiting: list[int], now: float) -> CellCounts:
+    def counts(self, waiting: list[int], now: float) -> WorkerCounts:
         """A row is processed when its emulated cost is over, not when its step begins."""
         processed, of_owner = self.processed.copy(), [counts.copy() for counts in self.of_owner]
-        if pending := self.pending(now):
-            port, owner, _ = self.step
+        if pending := self.cost.pending(now):
+            port, owner, _ = self.cost.step
             processed[port] -= pending
             of_owner[port][owner] -= pending
             waiting[port] += pending
-        return CellCounts(
+        return WorkerCounts(
             self.operator.id,
-            self.worker,
-            waiting,
-            processed,
-            of_owner,
+            self.number,
+            tuple(waiting),
+            tuple(processed),
+            tuple(of_owner),
             sum([logic.state_bytes for logic in self.logics.values()]),
             self.emitted,
             round(self.busy_s, 6),
@@ -144,4 +153,29 @@ class Cell:
 
     def lacks_state_of(self, owner: int, port: int) -> bool:
         """Would rows of this owner meet no state here? A worker that helps must have got a copy before (§5.2)."""
-        return owner != self.worker and self.operator.ports[port].after is not None and owner not in self.copies
+        return owner != self.number and self.operator.ports[port].after is not None and owner not in self.copies
+
+
+class Workers:
+    """All workers of a host, those of one operator side by side."""
+
+    def __init__(self, plan: PhysicalPlan, host: int) -> None:
+        self._numbers = plan.workers_of(host)
+        self._workers: list[Worker] = []
+        for operator in plan.operators:
+            for number in self._numbers:
+                self._workers.append(Worker(operator, number, len(self._workers)))
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(self._workers)
+
+    def index(self, operator: int, number: int) -> int:
+        """The place of a worker in the queues of its host."""
+        return operator * len(self._numbers) + number - self._numbers.start
+
+    def get(self, operator: int, number: int) -> Worker:
+        return self._workers[self.index(operator, number)]
+
+    def of(self, operator: int) -> list[Worker]:
+        first = operator * len(self._numbers)
+        return self._workers[first : first + len(self._numbers)]

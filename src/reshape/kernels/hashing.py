@@ -263,38 +263,74 @@ def _block_words(array: pa.Array) -> U64:
     offset_type = np.int64 if pat.is_large_string(array.type) or pat.is_large_binary(array.type) else np.int32
     offsets: Any = np.frombuffer(offset_buffer, dtype=offset_type, count=array.offset + rows + 1)[array.offset :]
     first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
-    # A copy with room behind the last value: a word may be read there, and Arrow promises no padding.
-    values = np.zeros(size + 8, dtype=np.uint8)
+    # A copy with room behind the last value: two words may be read there, and Arrow promises no padding.
+    values = np.zeros((size + 7) // 8 * 8 + 16, dtype=np.uint8)
     if size:
         values[:size] = np.frombuffer(value_buffer, dtype=np.uint8, count=size, offset=first)
-    words = np.ndarray((size + 1,), dtype="<u8", buffer=values.data, strides=(1,))
     starts = offsets[:-1].astype(np.int64) - first
     lengths = (offsets[1:] - offsets[:-1]).astype(np.int64)
 
-    total: U64 = lengths.astype(np.uint64) * _ODD
     longest = int(lengths.max())
-    total += _mixed_words(words, starts, lengths, _POSITIONS[0])
-    for step in range(1, min(_LOOPED_WORDS, -(-longest // 8))):
-        rows_left = np.flatnonzero(lengths > 8 * step)
-        total[rows_left] += _mixed_words(
-            words, starts[rows_left] + 8 * step, lengths[rows_left] - 8 * step, _POSITIONS[step]
-        )
+    total: U64 = lengths.astype(np.uint64) * _ODD
+    _add_first_words(total, values.view("<u8"), starts, lengths, min(_LOOPED_WORDS, max(1, -(-longest // 8))))
     if longest > 8 * _LOOPED_WORDS:
+        words = np.ndarray((size + 1,), dtype="<u8", buffer=values.data, strides=(1,))
         rows_left = np.flatnonzero(lengths > 8 * _LOOPED_WORDS)
         total[rows_left] += _sums_of_rest(words, starts[rows_left], lengths[rows_left])
     return total
+
+
+def _add_first_words(total: U64, aligned: U64, starts: Any, left: Any, steps: int) -> None:
+    """Adds the first words of all values.
+
+    A word lies across two that are aligned, and the upper of these is the lower one of the step that follows: one
+    gather a step, five times as fast as one of words that are not aligned.
+    """
+    rows: Any = None
+    place = starts >> 3
+    shift = ((starts & 7) << 3).view(np.uint64)
+    back = np.uint64(63) - shift
+    low = aligned.take(place)
+    for step in range(steps):
+        if step:
+            left = left - 8
+            going_on = left > 0
+            # Rows that have ended take part, with nothing, until they are the most: dropping them costs as much.
+            if 2 * np.count_nonzero(going_on) < len(left):
+                kept = np.flatnonzero(going_on)
+                rows = kept if rows is None else rows[kept]
+                left, place, shift, back, low = left[kept], place[kept], shift[kept], back[kept], low[kept]
+        high = aligned.take(place + (step + 1), mode="clip")
+        mixed = low >> shift
+        upper = high << np.uint64(1)
+        upper <<= back
+        mixed |= upper
+        mixed &= _KEPT.take(np.minimum(left, 8), mode="clip")
+        _mix_word(mixed, _POSITIONS[step])
+        if step:
+            mixed *= left > 0
+        if rows is None:
+            total += mixed
+        else:
+            total[rows] += mixed
+        low = high
 
 
 def _mixed_words(words: U64, starts: Any, left: Any, position: Any) -> U64:
     """The words at these bytes, cut to the bytes that are left of their values, mixed with their position."""
     mixed: U64 = words[starts]
     mixed &= _KEPT[np.minimum(left, 8)]
-    mixed += position
-    mixed ^= mixed >> np.uint64(32)
-    mixed *= _MIX_1
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= _MIX_2
+    _mix_word(mixed, position)
     return mixed
+
+
+def _mix_word(word: U64, position: Any) -> None:
+    """Mixes words with their position, in place."""
+    word += position
+    word ^= word >> np.uint64(32)
+    word *= _MIX_1
+    word ^= word >> np.uint64(29)
+    word *= _MIX_2
 
 
 def _sums_of_rest(words: U64, starts: Any, lengths: Any) -> U64:

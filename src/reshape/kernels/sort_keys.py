@@ -8,10 +8,12 @@ the first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from reshape.kernels.columns import Indices, as_array
@@ -21,23 +23,41 @@ from reshape.kernels.ordering import Ordering, SortKey
 # The digit of these rows; None for all.
 Digit = Callable[[Indices | None], U64]
 
+# Fewer rows are sorted in less time than it takes to look at them first.
+_LEAST_PACKED = 1_024
+# Of so many values at least half must repeat for all to be worth a rank.
+_SAMPLE_ROWS = 8_192
+
 _SIGN = np.uint64(1 << 63)
 _KEPT: U64 = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)
 
 
-def digits_of(columns: Sequence[Any], ordering: Ordering) -> Iterator[Digit]:
+def digits_of(columns: Sequence[Any], ordering: Ordering, *, ranked: bool = False) -> Iterator[Digit]:
     """The digits of rows, most significant first; `columns` are those of the keys, in their order.
+
+    `ranked`: strings that repeat may have their rank for a digit, which is worth it when all rows need it.
 
     Digits of two calls cannot be compared: what a column needs depends on the values it has.
     """
     for column, key in zip(columns, ordering.keys, strict=True):
-        yield from _column_digits(_plain(column), key)
+        yield from _column_digits(_plain(column), key, ranked)
 
 
 def sorted_order(columns: Sequence[Any], ordering: Ordering, *, presorted: bool = False) -> Indices:
     """The rows in order; rows with equal keys keep theirs. `presorted`: the rows are few sorted runs, to be merged."""
-    digits = digits_of(columns, ordering)
-    first = next(digits)(None)
+    size = len(columns[0])
+    if size < _LEAST_PACKED:
+        packed, digits = None, digits_of(columns, ordering)
+    else:
+        packed, digits = _packed(digits_of(columns, ordering, ranked=True), 64 - size.bit_length())
+    next_digit = next(digits, None)
+    if packed is not None and next_digit is None:
+        return _order_of_packed(packed)
+    if packed is not None and next_digit is not None:
+        first, digits = packed, chain([next_digit], digits)
+    else:
+        assert next_digit is not None
+        first = next_digit(None)
     # A stable sort of NumPy finds runs and merges them. Its other sort is vectorised, three times as fast on random
     # keys, but it mixes equal ones, which are put right at the end.
     order: Indices = np.argsort(first, kind="stable" if presorted else None)
@@ -57,6 +77,30 @@ def sorted_order(columns: Sequence[Any], ordering: Ordering, *, presorted: bool 
         rows = order[positions]
         order[positions] = rows[np.argsort(groups * len(order) + rows)]
     return order
+
+
+def _packed(digits: Iterator[Digit], room: int) -> tuple[U64 | None, Iterator[Digit]]:
+    """As many digits as fit so many bits, as one; and the others. Most numbers lie close together."""
+    packed: U64 | None = None
+    for digit in digits:
+        values = digit(None)
+        least = values.min()
+        bits = int(values.max() - least).bit_length()
+        if bits > room:
+            return packed, chain([digit], digits)
+        room -= bits
+        packed = values - least if packed is None else packed << np.uint64(bits) | (values - least)
+    return packed, iter(())
+
+
+def _order_of_packed(packed: U64) -> Indices:
+    """The order of numbers that leave room for a row number behind them: sorted as such, three times as fast."""
+    bits = np.uint64(len(packed).bit_length())
+    numbers = packed << bits
+    numbers |= np.arange(len(packed), dtype=np.uint64)
+    numbers.sort()
+    numbers &= (np.uint64(1) << bits) - np.uint64(1)
+    return numbers.view(np.int64)
 
 
 def _order_in_groups(values: U64, groups: Indices) -> Indices:
@@ -111,7 +155,7 @@ def _tied(values: U64, groups: Indices | None = None) -> tuple[Indices, Indices]
     return positions, numbers[positions]
 
 
-def _column_digits(array: pa.Array, key: SortKey) -> Iterator[Digit]:
+def _column_digits(array: pa.Array, key: SortKey, ranked: bool) -> Iterator[Digit]:
     valid = validity(array)
     if valid is not None:
         yield _plain_digit((valid if key.nulls_first else ~valid).astype(np.uint64))
@@ -121,10 +165,13 @@ def _column_digits(array: pa.Array, key: SortKey) -> Iterator[Digit]:
         # Inside a struct null is the smallest value, whatever is said about nulls outside.
         inner = SortKey(0, key.ascending, nulls_first=key.ascending)
         for child in array.flatten():
-            yield from _column_digits(_plain(child), inner)
+            yield from _column_digits(_plain(child), inner, ranked)
         return
     words = fixed_words(array)
-    digits = _byte_digits(array, valid) if words is None else map(_plain_digit, _ordered_words(words, array.type))
+    if words is not None:
+        digits: Iterator[Digit] = map(_plain_digit, _ordered_words(words, array.type))
+    else:
+        digits = _bytes_or_ranks(array, valid) if ranked else _byte_digits(array, valid)
     for digit in digits:
         yield _adjusted(digit, valid, inverted=not key.ascending)
 
@@ -159,6 +206,21 @@ def _ordered_words(words: tuple[U64, ...], kind: pa.DataType) -> list[U64]:
         return [words[0]]
     highest = words[-1] ^ _SIGN
     return [highest, *words[-2::-1]] if len(words) > 1 else [highest]
+
+
+def _bytes_or_ranks(array: pa.Array, valid: Mask | None) -> Iterator[Digit]:
+    """Values that repeat are ordered once each, and their ranks are one digit."""
+    step = max(len(array) // _SAMPLE_ROWS, 1)
+    sample = array.take(pa.array(np.arange(0, len(array), step, dtype=np.int64)))
+    if 2 * pc.count_distinct(sample).as_py() > len(sample):
+        yield from _byte_digits(array, valid)
+        return
+    encoded = array.dictionary_encode()
+    entries = encoded.dictionary
+    ranks = np.zeros(max(len(entries), 1), dtype=np.uint64)
+    ranks[sorted_order([entries], Ordering((SortKey(0),)))] = np.arange(len(entries), dtype=np.uint64)
+    indices = encoded.indices.fill_null(0) if encoded.indices.null_count else encoded.indices
+    yield _plain_digit(ranks[indices.to_numpy()])
 
 
 def _byte_digits(array: pa.Array, valid: Mask | None) -> Iterator[Digit]:

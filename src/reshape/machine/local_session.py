@@ -7,10 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from reshape.errors import UnsuitableSession
 from reshape.machine.java import ensure_java
 from reshape.machine.resources import GIB, memory
 from reshape.machine.resources import cores as machine_cores
-from reshape.protocol.errors import UnsuitableSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -27,13 +26,6 @@ from reshape.operators.errors import PortError, StateMismatch
 
 # Large enough that the cost of a batch is that of its rows, small enough for a cache and a prompt control message.
 OUTPUT_ROWS = 65_536
-
-
-class Mutability(Enum):
-    """Whether the rows of a port change the state that they meet (Table 1)."""
-
-    IMMUTABLE = "immutable"
-    MUTABLE = "mutable"
 
 
 class KeySet(Protocol):
@@ -114,10 +106,6 @@ class Operator(ABC):
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The rest of the output, once all ports have ended and all scattered parts have been merged."""
 
-    @abstractmethod
-    def mutability(self, port: int) -> Mutability:
-        """Whether rows of this port change the state (Table 1)."""
-
     @property
     @abstractmethod
     def state_rows(self) -> int:
@@ -147,6 +135,10 @@ class Operator(ABC):
     @abstractmethod
     def preview(self, limit: int) -> pa.RecordBatch | None:
         """Up to `limit` rows of the output as it stands, for people to look at; None when there is nothing."""
+
+    def preview_part(self, limit: int) -> pa.RecordBatch | None:
+        """What this object adds to a preview of the whole output, for `Spec.merged_preview` to put together."""
+        return None if self.scattered else self.preview(limit)
 
     def _check_open(self, port: int) -> None:
         if not 0 <= port < self.ports:

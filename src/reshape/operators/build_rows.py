@@ -6,12 +6,9 @@ that its owner still has. So a row that comes twice is kept once, and a match fo
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 
 from reshape.kernels.columns import Indices, Rows, record_batch
@@ -20,10 +17,7 @@ from reshape.kernels.key_index import KeyIndex
 from reshape.kernels.keys import KeyColumns
 from reshape.operators.base import KeySet
 from reshape.operators.errors import StateMismatch
-
-# Every object numbers its rows from a random place: two of them meet with a chance of 1 in 2**30 even after 2**30 rows
-# each, and no worker has to be told who it is.
-_ID_BITS = 61
+from reshape.operators.row_marks import Marks, RowMarks
 
 _ROW_FIELDS = [pa.field("__row", pa.int64()), pa.field("__replica", pa.bool_()), pa.field("__matched", pa.bool_())]
 _MATCH_SCHEMA = pa.schema([pa.field("__matched_row", pa.int64())])
@@ -48,41 +42,36 @@ class BuildRows:
         self._hash = hash_function
         self._exact = exact
         self._keeps_null_keys = keeps_null_keys
-        self._next_id = secrets.randbits(_ID_BITS)
+        self._state_schema = pa.schema([*_ROW_FIELDS, *schema])
+        self._marks = RowMarks()
         self._batches: list[pa.RecordBatch] = []
-        self._ids: list[Indices] = []
-        self._replicas: list[Mask] = []
-        self._matches: list[Mask] = []
-        self._size = 0
         self._batch_bytes = 0
-        # Matches of rows that have not come yet: state may be merged in any order.
-        self._early_matches: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._rows: Rows | None = None
         self._index: KeyIndex | None = None
         self._slot_matched: Mask = np.zeros(0, dtype=np.bool_)
-        self._state_schema = pa.schema([*_ROW_FIELDS, *schema])
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._marks)
 
     @property
     def nbytes(self) -> int:
         index = 0 if self._index is None else self._index.nbytes
-        return self._batch_bytes + 10 * self._size + index
+        return self._batch_bytes + self._marks.nbytes + index
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Rows that this worker is the first to take in."""
         if not self._keeps_null_keys:
             batch = self._without_null_keys(batch)
-        rows = batch.num_rows
-        ids = np.arange(self._next_id, self._next_id + rows, dtype=np.int64)
-        self._next_id += rows
-        self._install(batch, ids, np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_))
+        self._install(batch, self._marks.number(batch.num_rows))
 
     @property
     def rows(self) -> Rows:
         """All rows in one block."""
-        return self._consolidate()
+        if self._rows is None:
+            self._rows = Rows.of(self._schema, self._batches)
+            # The block replaces the batches it was made of; both together would be twice the memory.
+            self._batches = list(self._rows.batches(max(len(self), 1)))
+        return self._rows
 
     @property
     def index(self) -> KeyIndex:
@@ -103,43 +92,36 @@ class BuildRows:
 
     def matched(self) -> Mask:
         """Which rows have found a match, here or at a helper whose part was merged."""
-        if len(self._early_matches):
-            raise StateMismatch(
-                self._operator, f"matches of {len(self._early_matches)} unknown rows", "rows that were replicated"
-            )
-        return self._all_matches()
+        early = self._marks.early_matches
+        if early:
+            raise StateMismatch(self._operator, f"matches of {early} unknown rows", "rows that were replicated")
+        return self._all_marks().matched
 
     def export(self, keys: KeySet | None, *, remove: bool, as_replica: bool) -> list[pa.RecordBatch]:
         """Rows of these keys with their flags, as replicas or as they are."""
-        if not self._size:
+        size = len(self)
+        if not size:
             return []
-        rows, matched = self.rows, self._all_matches()
-        chosen = np.arange(self._size) if keys is None else np.flatnonzero(keys.holds(self._hashes()))
+        chosen = np.arange(size) if keys is None else np.flatnonzero(keys.holds(self._hashes()))
         if not len(chosen):
             return []
-        ids, replicas = self._ids[0], self._replicas[0]
-        flags = np.ones(len(chosen), dtype=np.bool_) if as_replica else replicas[chosen]
-        # A replica starts without matches: those found so far are already counted where they were found.
-        found = np.zeros(len(chosen), dtype=np.bool_) if as_replica else matched[chosen]
-        everything = len(chosen) == self._size
-        columns = next(rows.batches(self._size)).columns if everything else rows.take(chosen)
-        exported = record_batch(
-            self._state_schema,
-            [pa.array(ids[chosen]), pa.array(flags), pa.array(found), *columns],
-            len(chosen),
-        )
+        rows, marks = self.rows, self._all_marks().take(chosen)
+        if as_replica:
+            # A replica starts without matches: those found so far are already counted where they were found.
+            marks = Marks(marks.ids, np.ones(len(chosen), dtype=np.bool_), np.zeros(len(chosen), dtype=np.bool_))
+        columns = next(rows.batches(size)).columns if len(chosen) == size else rows.take(chosen)
+        exported = record_batch(self._state_schema, [*map(pa.array, marks), *columns], len(chosen))
         if remove:
-            self._keep(np.delete(np.arange(self._size, dtype=np.int64), chosen))
+            self._keep(np.delete(np.arange(size, dtype=np.int64), chosen))
         return [exported]
 
     def export_scattered(self) -> list[pa.RecordBatch]:
         """Rows that the owner does not have, and the ids of its own rows that found a match here."""
-        if not self._size:
+        if not len(self):
             return []
-        matched = self._all_matches()
-        replicas = self._replicas[0]
-        matched_ids = self._ids[0][replicas & matched]
-        self._keep(np.flatnonzero(~replicas))
+        marks = self._all_marks()
+        matched_ids = marks.ids[marks.replicas & marks.matched]
+        self._keep(np.flatnonzero(~marks.replicas))
         parts = self.export(None, remove=True, as_replica=False)
         if len(matched_ids):
             parts.append(pa.RecordBatch.from_arrays([pa.array(matched_ids)], schema=_MATCH_SCHEMA))
@@ -155,80 +137,47 @@ class BuildRows:
                 raise StateMismatch(self._operator, str(batch.schema), str(self._state_schema))
             elif batch.num_rows:
                 self._merge_rows(batch)
-        if matches:
-            self._early_matches = np.concatenate([self._early_matches, *matches])
-        if len(self._early_matches) and self._size:
-            self._apply_early_matches()
+        self._fold_slot_matches()
+        self._marks.match(matches)
 
     def _merge_rows(self, batch: pa.RecordBatch) -> None:
-        ids = batch.column(0).to_numpy()
-        replicas = batch.column(1).to_numpy(zero_copy_only=False)
-        found = batch.column(2).to_numpy(zero_copy_only=False)
+        marks = Marks(*(column.to_numpy(zero_copy_only=False) for column in batch.columns[:3]))
         rows = pa.RecordBatch.from_arrays(batch.columns[3:], schema=self._schema) if self._schema else batch
-        # Only what was exported can come twice, so a state made of own rows alone needs no search.
-        if self._size and (replicas.any() or any(part.any() for part in self._replicas)):
-            self._consolidate()
-            places = pd.Index(self._ids[0]).get_indexer(pd.Index(ids))
-            known = np.flatnonzero(places >= 0)
-            if len(known):
-                self._fold_slot_matches()
-                self._matches[0][places[known]] |= found[known]
-                self._replicas[0][places[known]] &= replicas[known]
-                new = np.flatnonzero(places < 0)
-                rows, ids, replicas, found = rows.take(pa.array(new)), ids[new], replicas[new], found[new]
-        self._install(rows, ids, replicas.copy(), found.copy())
+        self._fold_slot_matches()
+        new = self._marks.meet(marks)
+        if new is None:
+            self._install(rows, marks.copied())
+        else:
+            self._install(rows.take(pa.array(new)), marks.take(new))
 
-    def _install(self, batch: pa.RecordBatch, ids: Indices, replicas: Mask, found: Mask) -> None:
+    def _install(self, batch: pa.RecordBatch, marks: Marks) -> None:
         if not batch.num_rows:
             return
         self._fold_slot_matches()
         self._batches.append(batch)
-        self._ids.append(ids)
-        self._replicas.append(replicas)
-        self._matches.append(found)
-        self._size += batch.num_rows
+        self._marks.append(marks)
         self._batch_bytes += batch.nbytes
         self._rows = self._index = None
 
     def _keep(self, chosen: Indices) -> None:
         """Only these rows stay."""
-        rows, matched = self.rows, self._all_matches()
-        ids, replicas = self._ids, self._replicas
-        self._batches, self._ids, self._replicas, self._matches = [], [], [], []
-        self._size = self._batch_bytes = 0
+        rows, marks = self.rows, self._all_marks()
+        self._marks.clear()
+        self._batches, self._batch_bytes = [], 0
         self._rows = self._index = None
         self._slot_matched = np.zeros(0, dtype=np.bool_)
         if len(chosen):
-            self._install(rows.take_batch(chosen), ids[0][chosen], replicas[0][chosen], matched[chosen])
+            self._install(rows.take_batch(chosen), marks.take(chosen))
 
-    def _apply_early_matches(self) -> None:
-        self._consolidate()
+    def _all_marks(self) -> Marks:
         self._fold_slot_matches()
-        places = pd.Index(self._ids[0]).get_indexer(pd.Index(self._early_matches))
-        self._matches[0][places[places >= 0]] = True
-        self._early_matches = self._early_matches[places < 0]
-
-    def _consolidate(self) -> Rows:
-        """One block of rows, and one array each for their ids and flags."""
-        if self._rows is None:
-            self._rows = Rows.of(self._schema, self._batches)
-            # The block replaces the batches it was made of; both together would be twice the memory.
-            self._batches = list(self._rows.batches(max(self._size, 1)))
-            self._ids = [np.concatenate(self._ids)] if self._ids else []
-            self._replicas = [np.concatenate(self._replicas)] if self._replicas else []
-            self._matches = [np.concatenate(self._matches)] if self._matches else []
-        return self._rows
-
-    def _all_matches(self) -> Mask:
-        self._consolidate()
-        self._fold_slot_matches()
-        return self._matches[0] if self._matches else np.zeros(0, dtype=np.bool_)
+        return self._marks.whole()
 
     def _fold_slot_matches(self) -> None:
         """Moves what `mark` noted for slots to the rows, before the slots are lost."""
         if self._index is not None and self._slot_matched.any():
             found = self._slot_matched[self._index.slots]
-            self._matches[0][self._index.rows[found]] = True
+            self._marks.whole().matched[self._index.rows[found]] = True
             self._slot_matched[:] = False
 
     def _hashes(self) -> U64:

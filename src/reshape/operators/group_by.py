@@ -7,32 +7,33 @@ groups there are, and nothing happens row by row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from reshape.kernels.columns import Rows
 from reshape.kernels.hashing import U64, hash_rows
-from reshape.operators.aggregates import OPERATOR
-from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
+from reshape.operators.aggregates.base import OPERATOR
+from reshape.operators.aggregates.description import Aggregate
+from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
 from reshape.operators.grouping import Grouping
-from reshape.plan.aggregates import Aggregate
+from reshape.operators.spec import Combiner, Narrowed, PortSpec, Spec, chosen
 
 # Rows of one block: some hundred microseconds of fixed cost are then a few nanoseconds a row.
-_BLOCK_ROWS = 65_536
+_BLOCK_ROWS = 131_072
 
 # A pool smaller than this is not worth a merge.
-_POOL_BYTES = 4 << 20
+_POOL_BYTES = 16 << 20
 
 # What a preview may merge on its own account, four times a second.
 _PREVIEW_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class GroupBySpec:
+class GroupBySpec(Spec):
     """What to group and compute. Without keys there is one group of all rows.
 
     `emit_when_empty`: give the one row of a global aggregate even when no row came; for one worker only to have.
@@ -43,6 +44,32 @@ class GroupBySpec:
     aggregates: tuple[Aggregate, ...]
     emit_when_empty: bool = False
 
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        from reshape.operators.aggregates.counts import CountAll, CountDistinct
+        from reshape.operators.aggregates.sums import Sum
+
+        algebraic = (CountAll("rows"), Sum("sum", 1))
+        different = CountDistinct("different", (1, 0))
+        return (
+            cls(schema, (0,), algebraic),
+            cls(schema, (0,), (*algebraic, different)),
+            cls(schema, (), algebraic),
+            cls(schema, (), algebraic[:1]),
+        )
+
+    @property
+    def label(self) -> str:
+        return "group by" if self.keys else "aggregate"
+
+    @property
+    def inputs(self) -> tuple[pa.Schema, ...]:
+        return (self.schema,)
+
+    @property
+    def ports(self) -> tuple[PortSpec, ...]:
+        return (PortSpec(keys=self.keys),)
+
     @property
     def output_schema(self) -> pa.Schema:
         return self.grouping().output_schema
@@ -52,6 +79,50 @@ class GroupBySpec:
 
     def build(self, *, scattered: bool = False) -> GroupBy:
         return GroupBy(self, scattered=scattered)
+
+    def at(self, owner: int) -> GroupBySpec:
+        """A global aggregate of no rows is still one row, which the first worker gives."""
+        return replace(self, emit_when_empty=True) if owner == 0 and not self.keys else self
+
+    @property
+    def combinable(self) -> bool:
+        return self.grouping().algebraic
+
+    def combiner(self) -> Combiner | None:
+        return GroupCombiner(self) if self.combinable else None
+
+    def merged_preview(self, parts: Sequence[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
+        """Groups with all their parts put together: helpers have some of them."""
+        groups = self.build()
+        groups.merge_state(parts)
+        whole = groups.preview(limit)
+        return [] if whole is None else [whole]
+
+    def passes(self, port: int, column: int) -> int | None:
+        return self.keys.index(column) if column in self.keys else None
+
+    def needs(self, wanted: Sequence[int]) -> tuple[set[int], ...]:
+        needed = {*self.keys, *(column for aggregate in self.aggregates for column in aggregate.reads)}
+        # Rows without any column could not be counted.
+        return (needed or {0},)
+
+    def narrowed(self, wanted: Sequence[int], kept: Sequence[list[int]], schemas: Sequence[pa.Schema]) -> Narrowed:
+        spec = replace(
+            self,
+            schema=chosen(self.schema, kept[0]),  # its keys may have other names than in the input
+            keys=tuple(kept[0].index(key) for key in self.keys),
+            aggregates=tuple(aggregate.renumbered(kept[0].index) for aggregate in self.aggregates),
+        )
+        return Narrowed(spec, list(range(len(self.keys) + len(self.aggregates))))
+
+    def facts(self, shown: Callable[[pa.Field], str]) -> list[str]:
+        names = ", ".join(shown(self.schema.field(key)) for key in self.keys)
+        texts = []
+        for aggregate in self.aggregates:
+            text = aggregate.text([self.schema.field(column).name for column in aggregate.reads])
+            texts.append(text if text == aggregate.name else f"{text} AS {aggregate.name}")
+        keys = f"keys: {names}" if names else "keys: none; all rows are one group, at worker 0"
+        return [keys, f"aggregates: {', '.join(texts)}"]
 
 
 class GroupBy(Operator):
@@ -64,6 +135,8 @@ class GroupBy(Operator):
         super().__init__(self._grouping.output_schema, scattered=scattered, output_rows=output_rows)
         self.spec = spec
         self._groups: pa.RecordBatch | None = None
+        # Numbers the keys of the groups; empty until it is needed.
+        self._table = self._grouping.key_table()
         self._pool: list[pa.RecordBatch] = []
         self._pool_bytes = 0
         self._block: list[pa.RecordBatch] = []
@@ -91,9 +164,6 @@ class GroupBy(Operator):
             return iter(())
         return map(self._grouping.finish, bounded(groups, self.output_rows))
 
-    def mutability(self, port: int) -> Mutability:
-        return Mutability.MUTABLE
-
     @property
     def state_rows(self) -> int:
         """Groups, and what still waits to be merged into them."""
@@ -102,7 +172,7 @@ class GroupBy(Operator):
 
     @property
     def state_bytes(self) -> int:
-        merged = 0 if self._groups is None else self._groups.nbytes
+        merged = 0 if self._groups is None else self._groups.nbytes + self._table.nbytes
         return int(merged + self._pool_bytes + sum(batch.nbytes for batch in self._block))
 
     def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
@@ -113,10 +183,10 @@ class GroupBy(Operator):
             chosen = keys.holds(self._hashes(groups))
             if remove:
                 rest = groups.filter(pa.array(~chosen))
-                self._groups = rest if rest.num_rows else None
+                self._replace(rest if rest.num_rows else None)
             groups = groups.filter(pa.array(chosen))
         elif remove:
-            self._groups = None
+            self._replace(None)
         return bounded(groups, self.output_rows)
 
     def merge_state(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -133,7 +203,7 @@ class GroupBy(Operator):
             return None
         return self._grouping.finish(self._groups.slice(0, limit))
 
-    def partial_groups(self, limit: int) -> pa.RecordBatch | None:
+    def preview_part(self, limit: int) -> pa.RecordBatch | None:
         """Up to so many groups as partial rows, to be shown together with the parts that other workers have."""
         if self.state_bytes <= _PREVIEW_BYTES:
             self._merged()
@@ -143,23 +213,26 @@ class GroupBy(Operator):
         self._pool.append(batch)
         self._pool_bytes += batch.nbytes
         merged = 0 if self._groups is None else self._groups.nbytes
-        if self._pool_bytes > max(_POOL_BYTES, merged):
+        if self._grouping.merging_shrinks and self._pool_bytes > max(_POOL_BYTES, merged):
             self._merge_pool()
 
     def _reduce_block(self) -> None:
         """Rows of the block to partial rows in the pool."""
         if not self._block:
             return
-        rows = Rows.of(self.spec.schema, self._block)
+        rows = self._grouping.gathered(self._block)
         self._block, self._block_rows = [], 0
         for block in rows.batches(len(rows)):
             self._add_partial(self._grouping.combine(block))
 
     def _merge_pool(self) -> None:
-        parts = self._pool if self._groups is None else [self._groups, *self._pool]
-        if parts:
-            self._groups = self._grouping.merge(parts)
+        self._groups = self._grouping.merge(self._groups, self._pool, self._table)
         self._pool, self._pool_bytes = [], 0
+
+    def _replace(self, groups: pa.RecordBatch | None) -> None:
+        """Other groups in place of those that the table numbers."""
+        self._groups = groups
+        self._table = self._grouping.key_table()
 
     def _merged(self) -> pa.RecordBatch | None:
         """All groups, one partial row each."""
@@ -174,22 +247,21 @@ class GroupBy(Operator):
         return hash_rows(groups.columns[: self._grouping.key_count])
 
 
-class Combiner:
+@dataclass(frozen=True)
+class GroupCombiner:
     """Combines rows at the router before they are sent, for aggregates whose partial state is small."""
 
-    def __init__(self, spec: GroupBySpec) -> None:
-        self._grouping = spec.grouping()
-
-    @property
-    def useful(self) -> bool:
-        """Whether all aggregates are algebraic; otherwise rows should be sent as they are."""
-        return self._grouping.algebraic
+    spec: GroupBySpec
 
     @property
     def keys(self) -> tuple[int, ...]:
         """The key columns of the partial rows, which hash like those of the rows they were made of."""
-        return tuple(range(self._grouping.key_count))
+        return tuple(range(len(self.spec.keys)))
 
     def combine(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Partial rows, which the operator takes on the same port."""
         return self._grouping.combine(batch)
+
+    @cached_property
+    def _grouping(self) -> Grouping:
+        return self.spec.grouping()

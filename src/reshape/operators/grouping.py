@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
-from reshape.kernels.columns import as_array, concatenated, record_batch
+from reshape.kernels.columns import Indices, Rows, as_array, concatenated, record_batch
+from reshape.kernels.hashing import hash_rows
+from reshape.kernels.key_table import KeptTogether, KeyTable
 from reshape.kernels.keys import KeyColumns, check_keys, normalised
-from reshape.operators.aggregates import OPERATOR, Groups, columns_of, logic_of
-from reshape.plan.aggregates import Aggregate
+from reshape.operators.aggregates.base import OPERATOR, Groups
+from reshape.operators.aggregates.description import Aggregate
 
 
 class Grouping:
@@ -26,8 +28,10 @@ class Grouping:
         self._input_schema = input_schema
         self._keys = tuple(keys)
         schema = pa.schema([field.with_type(_decoded(field.type)) for field in input_schema])
-        self._columns = [columns_of(aggregate) for aggregate in aggregates]
-        self._logics = [logic_of(aggregate, schema) for aggregate in aggregates]
+        self._columns = [aggregate.reads for aggregate in aggregates]
+        self._logics = [
+            aggregate.logic([schema.field(column) for column in aggregate.reads]) for aggregate in aggregates
+        ]
         key_fields = [schema.field(key) for key in keys]
         self.key_count = len(key_fields)
         # Names that no user has, so that partial rows are told from rows by their schema.
@@ -56,9 +60,27 @@ class Grouping:
         """Whether partial rows are small, so that combining rows before sending them can be a win."""
         return all(logic.algebraic for logic in self._logics)
 
+    @property
+    def merging_shrinks(self) -> bool:
+        """Whether merged partial rows are smaller than those they were made of; otherwise they are merged once."""
+        return all(logic.merging_shrinks for logic in self._logics)
+
     def is_partial(self, batch: pa.RecordBatch) -> bool:
         """Whether these are partial rows rather than rows."""
         return bool(batch.schema.names == self.partial_schema.names)
+
+    def gathered(self, batches: Sequence[pa.RecordBatch]) -> Rows:
+        """The rows in one block. Columns that nobody reads are left empty."""
+        read = {*self._keys, *(number for numbers in self._columns for number in numbers)}
+        size = sum(batch.num_rows for batch in batches)
+        columns = [
+            concatenated([batch.column(i) for batch in batches], field.type) if i in read else pa.nulls(size)
+            for i, field in enumerate(self._input_schema)
+        ]
+        schema = pa.schema(
+            [field.with_type(column.type) for field, column in zip(self._input_schema, columns, strict=True)]
+        )
+        return Rows(schema, columns, size)
 
     def combine(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows to partial rows, one for each group among them."""
@@ -71,21 +93,44 @@ class Grouping:
         nothing = pa.RecordBatch.from_pylist([], schema=self._input_schema)
         return self._partial(nothing, Groups(np.zeros(0, dtype=np.int64), 1), [])
 
-    def merge(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Partial rows to partial rows, one for each group."""
-        if len(batches) == 1:
-            return batches[0]
-        rows = sum(batch.num_rows for batch in batches)
+    def key_table(self) -> KeyTable:
+        """An empty table for the keys of partial rows."""
+        return KeyTable([field.type for field in list(self.partial_schema)[: self.key_count]])
+
+    def merge(self, groups: pa.RecordBatch | None, parts: Sequence[pa.RecordBatch], table: KeyTable) -> pa.RecordBatch:
+        """Partial rows, one for each group, and more of them to one for each group.
+
+        The table numbers the rows of `groups`; only the keys of the others are looked up.
+        """
+        if groups is None and len(parts) == 1 and not self.key_count:
+            return parts[0]
+        before = 0 if groups is None else groups.num_rows
         columns = [
-            as_array(concatenated([batch.column(i) for batch in batches], field.type))
+            as_array(concatenated([batch.column(i) for batch in parts], field.type))
             for i, field in enumerate(self.partial_schema)
         ]
-        codes, first = KeyColumns(columns[: self.key_count], rows).codes()
-        groups = Groups(codes, len(first))
-        merged = [column.take(pa.array(first)) for column in columns[: self.key_count]]
+        codes, new = self._numbered(groups, columns[: self.key_count], sum(part.num_rows for part in parts), table)
+        chosen = pa.array(new)
+        keys = [column.take(chosen) for column in columns[: self.key_count]]
+        if groups is not None:
+            codes = np.concatenate([np.arange(before), codes])
+            columns = [as_array(concatenated(pair, pair[0].type)) for pair in zip(groups.columns, columns, strict=True)]
+            keys = [concatenated(pair, pair[0].type) for pair in zip(groups.columns, keys, strict=False)]
+        merged = Groups(codes, before + len(new))
         for logic, states in zip(self._logics, self._states, strict=True):
-            merged += logic.merge(columns[states], groups)
-        return record_batch(self.partial_schema, merged, groups.count)
+            keys += logic.merge(columns[states], merged)
+        return record_batch(self.partial_schema, keys, merged.count)
+
+    def _numbered(
+        self, groups: pa.RecordBatch | None, columns: Sequence[pa.Array], rows: int, table: KeyTable
+    ) -> tuple[Indices, Indices]:
+        """The group of each row, and the rows that are the first of new groups."""
+        if not columns:
+            return np.zeros(rows, dtype=np.int64), np.zeros(0 if groups is not None else 1, dtype=np.int64)
+        known = columns if groups is None else groups.columns[: self.key_count]
+        if groups is not None and not len(table):
+            table.number(hash_rows(known), KeyColumns(known, groups.num_rows), KeptTogether(known, groups.num_rows))
+        return table.number(hash_rows(columns), KeyColumns(columns, rows), KeptTogether(known, len(known[0])))
 
     def finish(self, partial: pa.RecordBatch) -> pa.RecordBatch:
         """Partial rows, one for each group, to the result."""

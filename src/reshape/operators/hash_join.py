@@ -9,8 +9,8 @@ shows such rows, at its end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +19,17 @@ from reshape.kernels.columns import Indices, Rows, record_batch, take
 from reshape.kernels.hashing import U64, Mask, hash_rows, is_injective
 from reshape.kernels.key_index import KeyIndex
 from reshape.kernels.keys import KeyColumns, check_keys
-from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
+from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
 from reshape.operators.build_rows import BuildRows
 from reshape.operators.errors import KeyTypesDiffer, PortError
+from reshape.operators.spec import Narrowed, PortSpec, Spec
 
 JoinKind = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
 Side = Literal["left", "right"]
 
 BUILD, PROBE = 0, 1
+
+_INPUT: dict[Side, int] = {"left": 0, "right": 1}
 
 # Enough for a table that a person looks at.
 _KEPT_FOR_PREVIEW = 1_000
@@ -43,9 +46,13 @@ class OutputColumn:
     left: int | None = None
     right: int | None = None
 
+    def of(self, side: Side) -> int | None:
+        """The column of this side that it shows."""
+        return self.left if side == "left" else self.right
+
 
 @dataclass(frozen=True)
-class JoinSpec:
+class JoinSpec(Spec):
     """What to join. Keys are columns by number; both sides of a key have the same type."""
 
     left: pa.Schema
@@ -56,6 +63,8 @@ class JoinSpec:
     output: tuple[OutputColumn, ...]
     build_side: Side = "right"
 
+    exact: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_keys("hash join", self.left, self.left_keys)
         check_keys("hash join", self.right, self.right_keys)
@@ -64,8 +73,82 @@ class JoinSpec:
             if left.type != right.type:
                 raise KeyTypesDiffer("hash join", left.name, str(left.type), right.name, str(right.type))
 
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        left = tuple(OutputColumn(f"left {name}", left=number) for number, name in enumerate(schema.names))
+        right = tuple(OutputColumn(f"right {name}", right=number) for number, name in enumerate(schema.names))
+        key = (OutputColumn("key", left=0, right=0),)
+        return (
+            cls(schema, schema, (0,), (0,), "inner", left + right[1:]),
+            *(cls(schema, schema, (0,), (0,), how, left + right) for how in get_args(JoinKind)[:3]),
+            cls(schema, schema, (0,), (0,), "full", key + left[1:] + right),
+            *(cls(schema, schema, (0, 1), (0, 1), how, left) for how in get_args(JoinKind)[4:]),
+            cls(schema, schema, (0,), (0,), "left", left + right, build_side="left"),
+        )
+
+    @property
+    def label(self) -> str:
+        return f"{self.how} join"
+
+    @property
+    def inputs(self) -> tuple[pa.Schema, ...]:
+        return (self.left, self.right)
+
+    @property
+    def ports(self) -> tuple[PortSpec, ...]:
+        build, probe = self.build_side, self.probe_side
+        return (
+            PortSpec(_INPUT[build], self.keys_of(build), role=f"{build}, kept in memory"),
+            PortSpec(_INPUT[probe], self.keys_of(probe), after=BUILD, mutable=False, role=f"{probe}, streams past it"),
+        )
+
     def build(self, *, scattered: bool = False) -> HashJoin:
         return HashJoin(self, scattered=scattered)
+
+    def passes(self, port: int, column: int) -> int | None:
+        side, other = (self.build_side, self.probe_side) if port == BUILD else (self.probe_side, self.build_side)
+        mine = [output.of(side) for output in self.output]
+        if column in mine:
+            return mine.index(column)
+        # The key of the other side holds the same value where both are there.
+        if column not in self.keys_of(side) or self.how != "inner":
+            return None
+        theirs = [output.of(other) for output in self.output]
+        equal = self.keys_of(other)[self.keys_of(side).index(column)]
+        return theirs.index(equal) if equal in theirs else None
+
+    def needs(self, wanted: Sequence[int]) -> tuple[set[int], ...]:
+        shown = [self.output[number] for number in wanted]
+        left = {output.left for output in shown if output.left is not None}
+        right = {output.right for output in shown if output.right is not None}
+        return {*self.left_keys, *left}, {*self.right_keys, *right}
+
+    def narrowed(self, wanted: Sequence[int], kept: Sequence[list[int]], schemas: Sequence[pa.Schema]) -> Narrowed:
+        left, right = kept
+        output = tuple(
+            OutputColumn(
+                column.name,
+                None if column.left is None else left.index(column.left),
+                None if column.right is None else right.index(column.right),
+            )
+            for column in (self.output[number] for number in wanted)
+        )
+        spec = replace(
+            self,
+            left=schemas[0],
+            right=schemas[1],
+            left_keys=tuple(left.index(key) for key in self.left_keys),
+            right_keys=tuple(right.index(key) for key in self.right_keys),
+            output=output,
+        )
+        return Narrowed(spec, list(wanted))
+
+    def facts(self, shown: Callable[[pa.Field], str]) -> list[str]:
+        pairs = (
+            f"{shown(self.left.field(mine))} = {shown(self.right.field(theirs))}"
+            for mine, theirs in zip(self.left_keys, self.right_keys, strict=True)
+        )
+        return [f"keys: {', '.join(pairs)}"]
 
     @property
     def probe_side(self) -> Side:
@@ -160,9 +243,6 @@ class HashJoin(Operator):
         matched = self._build.matched()
         wanted = matched if spec.how == "left_semi" else ~matched
         return self._watched(self._build_rows_alone(self._build.rows, np.flatnonzero(wanted)))
-
-    def mutability(self, port: int) -> Mutability:
-        return Mutability.MUTABLE if port == BUILD else Mutability.IMMUTABLE
 
     @property
     def state_rows(self) -> int:

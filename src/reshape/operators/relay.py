@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pyarrow as pa
 
-from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
+from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
+from reshape.operators.spec import Narrowed, PortSpec, Spec
 
 
 @dataclass(frozen=True)
-class RelaySpec:
+class RelaySpec(Spec):
     """Rows by key columns."""
 
     schema: pa.Schema
     keys: tuple[int, ...]
+    label: str = "repartition"
+
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        return (cls(schema, (0,)), cls(schema, (1, 0)))
+
+    @property
+    def inputs(self) -> tuple[pa.Schema, ...]:
+        return (self.schema,)
+
+    @property
+    def ports(self) -> tuple[PortSpec, ...]:
+        return (PortSpec(keys=self.keys, mutable=False),)
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -24,6 +38,16 @@ class RelaySpec:
 
     def build(self, *, scattered: bool = False) -> Relay:
         return Relay(self, scattered=scattered)
+
+    def passes(self, port: int, column: int) -> int | None:
+        return column
+
+    def needs(self, wanted: Sequence[int]) -> tuple[set[int], ...]:
+        return ({*wanted, *self.keys},)
+
+    def narrowed(self, wanted: Sequence[int], kept: Sequence[list[int]], schemas: Sequence[pa.Schema]) -> Narrowed:
+        keys = tuple(kept[0].index(key) for key in self.keys)
+        return Narrowed(replace(self, schema=schemas[0], keys=keys), kept[0])
 
 
 class Relay(Operator):
@@ -42,9 +66,6 @@ class Relay(Operator):
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         return iter(())
-
-    def mutability(self, port: int) -> Mutability:
-        return Mutability.IMMUTABLE
 
     @property
     def state_rows(self) -> int:

@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from reshape.kernels.columns import record_batch
 from reshape.kernels.hashing import Mask, hash_rows
 from reshape.kernels.keys import check_keys
-from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
+from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
 from reshape.operators.errors import KeyTypesDiffer, PortError
 from reshape.operators.row_set import HashFunction, RowSet
+from reshape.operators.spec import PortSpec, Spec
 
 BUILD, PROBE = 0, 1
 
@@ -31,10 +32,26 @@ _FLAG_FIELDS = [pa.field("__build", pa.bool_()), pa.field("__flag", pa.bool_())]
 
 
 @dataclass(frozen=True)
-class DistinctSpec:
+class DistinctSpec(Spec):
     """The different rows of all that comes in: distinct, and union distinct of any number of inputs on one port."""
 
     schema: pa.Schema
+
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        return (cls(schema),)
+
+    @property
+    def label(self) -> str:
+        return "distinct"
+
+    @property
+    def inputs(self) -> tuple[pa.Schema, ...]:
+        return (self.schema,)
+
+    @property
+    def ports(self) -> tuple[PortSpec, ...]:
+        return (PortSpec(keys=tuple(range(len(self.schema)))),)
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -43,9 +60,12 @@ class DistinctSpec:
     def build(self, *, scattered: bool = False) -> Distinct:
         return Distinct(self, scattered=scattered)
 
+    def passes(self, port: int, column: int) -> int | None:
+        return column
+
 
 @dataclass(frozen=True)
-class SetProbeSpec:
+class SetProbeSpec(Spec):
     """Left rows that are also right rows (intersect), or that are not (subtract). Right is the build side."""
 
     schema: pa.Schema
@@ -57,12 +77,36 @@ class SetProbeSpec:
             if left.type != right.type:
                 raise KeyTypesDiffer(self.kind, left.name, str(left.type), right.name, str(right.type))
 
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        return (cls(schema, "intersect"), cls(schema, "subtract"))
+
+    @property
+    def label(self) -> str:
+        return self.kind
+
+    @property
+    def inputs(self) -> tuple[pa.Schema, ...]:
+        return (self.schema, self.right or self.schema)
+
+    @property
+    def ports(self) -> tuple[PortSpec, ...]:
+        """As in Table 1. That a left row has appeared is kept apart, as a scattered part if need be."""
+        keys = tuple(range(len(self.schema)))
+        return (
+            PortSpec(1, keys, role="right, kept in memory"),
+            PortSpec(0, keys, after=BUILD, mutable=False, role="left, streams past it"),
+        )
+
     @property
     def output_schema(self) -> pa.Schema:
         return self.schema
 
     def build(self, *, scattered: bool = False) -> SetProbe:
         return SetProbe(self, scattered=scattered)
+
+    def passes(self, port: int, column: int) -> int | None:
+        return column
 
 
 class _SetOperator(Operator):
@@ -77,6 +121,8 @@ class _SetOperator(Operator):
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._check_finish()
+        if self._shown.all_flagged:
+            return iter(())
         rows, shown = self._shown.rows()
         pending = np.flatnonzero(~shown)
         return rows.batches(self.output_rows, pending)
@@ -147,9 +193,6 @@ class Distinct(_SetOperator):
         self._check_open(port)
         return self._show(batch) if batch.num_rows else iter(())
 
-    def mutability(self, port: int) -> Mutability:
-        return Mutability.MUTABLE
-
     def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
         return self._bounded(self._exported(self._shown, keys, build=False, remove=remove))
 
@@ -190,10 +233,6 @@ class SetProbe(_SetOperator):
         found = self._build.holds(batch)
         kept = batch.filter(pa.array(found if self.spec.kind == "intersect" else ~found))
         return self._show(kept) if kept.num_rows else iter(())
-
-    def mutability(self, port: int) -> Mutability:
-        """As in Table 1. That a left row has appeared is kept apart, as a scattered part if need be."""
-        return Mutability.MUTABLE if port == BUILD else Mutability.IMMUTABLE
 
     @property
     def state_rows(self) -> int:

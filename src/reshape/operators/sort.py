@@ -5,8 +5,8 @@ Whole rows are kept, not only their keys. A helper's scattered runs are merged a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pyarrow as pa
@@ -14,9 +14,10 @@ import pyarrow as pa
 from reshape.kernels.columns import Indices, Rows
 from reshape.kernels.hashing import hash_rows
 from reshape.kernels.keys import check_keys
-from reshape.kernels.ordering import Ordering
+from reshape.kernels.ordering import Ordering, SortKey
 from reshape.kernels.sort_keys import sorted_order
-from reshape.operators.base import OUTPUT_ROWS, KeySet, Mutability, Operator, bounded
+from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
+from reshape.operators.spec import Narrowed, PortSpec, Spec
 
 # Rows of a run. A run is sorted in some 15 ms, so control messages do not wait for it; 4 M rows make 16 runs, which
 # merge at three times the speed of sorting them afresh.
@@ -24,19 +25,62 @@ _RUN_ROWS = 262_144
 
 
 @dataclass(frozen=True)
-class SortSpec:
+class SortSpec(Spec):
     """What to sort, and how. The last ``hidden`` columns only order the rows; they do not appear."""
 
     schema: pa.Schema
     ordering: Ordering
     hidden: int = 0
 
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        last = len(schema) - 1
+        by_last = Ordering((SortKey.descending(last), SortKey(0)))
+        return (cls(schema, Ordering((SortKey(1), SortKey(0)))), cls(schema, by_last), cls(schema, by_last, hidden=1))
+
+    @property
+    def label(self) -> str:
+        return "sort"
+
+    @property
+    def inputs(self) -> tuple[pa.Schema, ...]:
+        return (self.schema,)
+
+    @property
+    def ports(self) -> tuple[PortSpec, ...]:
+        return (PortSpec(ordering=self.ordering),)
+
     @property
     def output_schema(self) -> pa.Schema:
-        return pa.schema(list(self.schema)[: len(self.schema) - self.hidden])
+        return pa.schema(list(self.schema)[: self._shown])
+
+    @property
+    def combinable(self) -> bool:
+        return False
 
     def build(self, *, scattered: bool = False) -> Sort:
         return Sort(self, scattered=scattered)
+
+    def needs(self, wanted: Sequence[int]) -> tuple[set[int], ...]:
+        return ({*wanted, *self.ordering.columns, *range(self._shown, len(self.schema))},)
+
+    def narrowed(self, wanted: Sequence[int], kept: Sequence[list[int]], schemas: Sequence[pa.Schema]) -> Narrowed:
+        keys = tuple(replace(key, column=kept[0].index(key.column)) for key in self.ordering.keys)
+        # All hidden columns were asked for, and what is kept is in order: they are the last ones still.
+        spec = replace(self, schema=schemas[0], ordering=Ordering(keys))
+        return Narrowed(spec, [number for number in kept[0] if number < self._shown])
+
+    def facts(self, shown: Callable[[pa.Field], str]) -> list[str]:
+        keys = (
+            f"{self.schema.field(key.column).name} {'asc' if key.ascending else 'desc'} "
+            f"nulls {'first' if key.nulls_first else 'last'}"
+            for key in self.ordering.keys
+        )
+        return [f"order: {', '.join(keys)}; each worker has a range of it"]
+
+    @property
+    def _shown(self) -> int:
+        return len(self.schema) - self.hidden
 
 
 class Sort(Operator):
@@ -80,9 +124,6 @@ class Sort(Operator):
         self._runs = list(rows.batches(len(rows)))
         order = sorted_order([rows.columns[i] for i in self.spec.ordering.columns], self.spec.ordering, presorted=True)
         return map(self._shown, rows.batches(self.output_rows, order))
-
-    def mutability(self, port: int) -> Mutability:
-        return Mutability.MUTABLE
 
     @property
     def state_rows(self) -> int:

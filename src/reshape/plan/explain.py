@@ -8,15 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from reshape.conf import FlowSettings
-from reshape.kernels.ordering import Ordering
-from reshape.operators.group_by import GroupBySpec
-from reshape.operators.hash_join import JoinSpec
 from reshape.operators.recast import Recast
-from reshape.operators.set_ops import SetProbeSpec
-from reshape.operators.sort import SortSpec
-from reshape.plan import aggregates as agg
-from reshape.plan.balancing import choose_split
-from reshape.plan.nodes import JoinNode, Node, SetNode, SourceNode, UnionNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
 from reshape.plan.sendable import function_name
 from reshape.plan.types import type_name
@@ -70,32 +63,15 @@ def _split(operator: PhysicalOperator, port: int, plan: PhysicalPlan) -> str:
     strategy = operator.mitigation.strategy
     if strategy == "none" or plan.workers == 1:
         return f"load is not shared: {'the strategy is none' if plan.workers > 1 else 'there is one worker'}"
-    choice = choose_split(plan, operator, port)
+    choice = plan.split(operator, port)
     return f"skew: strategy {strategy}, {choice.split.value}, because {choice.reason}"
 
 
 def _facts(operator: PhysicalOperator, plan: PhysicalPlan) -> list[str]:
-    spec: Any = operator.logic
-    facts = []
-    port = operator.ports[0]
-    if isinstance(spec, JoinSpec):
-        pairs = [
-            f"{_key(spec.left, a)} = {_key(spec.right, b)}"
-            for a, b in zip(spec.left_keys, spec.right_keys, strict=True)
-        ]
-        facts.append(f"keys: {', '.join(pairs)}")
-    elif isinstance(spec, SortSpec):
-        facts.append(f"order: {_ordering(spec.schema, spec.ordering)}; each worker has a range of it")
-    elif isinstance(spec, GroupBySpec):
-        names = ", ".join(_key(spec.schema, key) for key in spec.keys)
-        facts.append(f"keys: {names}" if names else "keys: none; all rows are one group, at worker 0")
-        facts.append(f"aggregates: {', '.join(_aggregate(a, spec.schema) for a in spec.aggregates)}")
-    else:
-        facts.append(f"keys: {', '.join(_key(port.schema, key) for key in port.keys)}")
+    facts = operator.logic.facts(_column)
     for index in range(len(operator.ports)):
         facts.append(f"{_role(operator, index)}{_split(operator, index, plan)}")
-    for function in operator.functions:
-        facts.append(_function(function))
+    facts += [_function(function) for function in operator.functions]
     facts.append(f"output: {_columns(operator.output)}")
     return facts
 
@@ -111,13 +87,8 @@ def _source(source: SourceNode, plan: PhysicalPlan | None) -> list[str]:
 
 
 def _role(operator: PhysicalOperator, port: int) -> str:
-    spec: Any = operator.logic
-    if isinstance(spec, JoinSpec):
-        side = spec.build_side if port == 0 else spec.probe_side
-        return f"{side}, {'kept in memory' if port == 0 else 'streams past it'}: "
-    if isinstance(spec, SetProbeSpec):
-        return "right, kept in memory: " if port == 0 else "left, streams past it: "
-    return ""
+    role = operator.logic.ports[port].role
+    return f"{role}: " if role else ""
 
 
 def _function(function: Any) -> str:
@@ -126,34 +97,12 @@ def _function(function: Any) -> str:
     return f"then the user's function {function_name(function)}"
 
 
-def _aggregate(aggregate: agg.Aggregate, schema: pa.Schema) -> str:
-    match aggregate:
-        case agg.CountAll():
-            return f"count(*) AS {aggregate.name}"
-        case agg.UserDefined():
-            text = f"{type(aggregate.function).__name__}({', '.join(aggregate.names)})"
-        case agg.CountDistinct():
-            text = f"count(distinct {', '.join(schema.field(c).name for c in aggregate.columns)})"
-        case _:
-            text = f"{type(aggregate).__name__.lower()}({schema.field(aggregate.column).name})"
-    return text if text == aggregate.name else f"{text} AS {aggregate.name}"
-
-
-def _ordering(schema: pa.Schema, ordering: Ordering) -> str:
-    return ", ".join(
-        f"{schema.field(key.column).name} {'asc' if key.ascending else 'desc'} "
-        f"nulls {'first' if key.nulls_first else 'last'}"
-        for key in ordering.keys
-    )
-
-
-def _key(schema: pa.Schema, number: int) -> str:
-    field = schema.field(number)
+def _column(field: pa.Field) -> str:
     return f"{field.name} {type_name(field.type)}"
 
 
 def _columns(schema: pa.Schema) -> str:
-    return ", ".join(_key(schema, number) for number in range(len(schema)))
+    return ", ".join(map(_column, schema))
 
 
 def _range(workers: range) -> str:
@@ -170,7 +119,9 @@ def _source_nodes(node: Node) -> list[SourceNode]:
     match node:
         case SourceNode():
             return [node]
-        case JoinNode() | SetNode() | UnionNode():
-            return _source_nodes(node.left) + _source_nodes(node.right)
-        case _:
+        case MapNode():
             return _source_nodes(node.child)
+        case OperatorNode():
+            return [source for child in node.inputs for source in _source_nodes(child)]
+        case UnionNode():
+            return _source_nodes(node.left) + _source_nodes(node.right)

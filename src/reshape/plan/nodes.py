@@ -8,11 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from reshape.operators.group_by import GroupBySpec
-from reshape.operators.hash_join import JoinSpec
-from reshape.operators.relay import RelaySpec
-from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
-from reshape.operators.sort import SortSpec
+from reshape.operators.spec import Spec
 
 Tuning = tuple[tuple[str, Any], ...]  # settings that hold for one operator only
 MapFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -38,70 +34,11 @@ class MapNode:
 
 
 @dataclass(frozen=True)
-class JoinNode:
-    left: Node
-    right: Node
-    spec: JoinSpec
-    tuning: Tuning = ()
+class OperatorNode:
+    """Any operator, over as many inputs as its spec has."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self.spec.output_schema
-
-
-@dataclass(frozen=True)
-class GroupNode:
-    child: Node
-    spec: GroupBySpec
-    tuning: Tuning = ()
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.spec.output_schema
-
-
-@dataclass(frozen=True)
-class SortNode:
-    child: Node
-    spec: SortSpec
-    tuning: Tuning = ()
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.spec.output_schema
-
-
-@dataclass(frozen=True)
-class DistinctNode:
-    child: Node
-    spec: DistinctSpec
-    tuning: Tuning = ()
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.spec.output_schema
-
-
-@dataclass(frozen=True)
-class RelayNode:
-    """Rows brought to where their keys are."""
-
-    child: Node
-    spec: RelaySpec
-    tuning: Tuning = ()
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.spec.output_schema
-
-
-@dataclass(frozen=True)
-class SetNode:
-    """Intersection or difference; the right side is kept, the left side streams past it."""
-
-    left: Node
-    right: Node
-    spec: SetProbeSpec
+    inputs: tuple[Node, ...]
+    spec: Spec
     tuning: Tuning = ()
 
     @property
@@ -118,4 +55,4 @@ class UnionNode:
     schema: pa.Schema
 
 
-Node = SourceNode | MapNode | JoinNode | GroupNode | SortNode | DistinctNode | RelayNode | SetNode | UnionNode
+Node = SourceNode | MapNode | OperatorNode | UnionNode

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pyarrow as pa
 
+from reshape.control.balancing import REPORT_S, Balancing
 from reshape.control.profile import Split
 from reshape.control.strategies import STRATEGIES
 from reshape.kernels.ordering import Ordering
-from reshape.operators.base import Operator
-from reshape.plan.balancing import Balancing, choose_split
-
-# A brain looks at its workers ten times a second: it reacts within a blink, for less than a hundredth of the time.
-REPORT_S = 0.1
+from reshape.operators.spec import Combiner, Spec
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-class LogicSpec(Protocol):
-    """Makes the operator of one partition; ``scattered`` for a helper's part of it."""
-
-    def build(self, *, scattered: bool) -> Operator: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +47,7 @@ class Edge:
     count_keys: bool = False  # whether the brain chooses among keys
     count_buckets: bool = False
     buckets_per_worker: int = 16
-    combine: LogicSpec | None = None  # the group-by whose rows senders may combine before they send them
+    combine: Combiner | None = None  # what senders do to rows before they send them
     report_s: float = REPORT_S
 
 
@@ -65,25 +55,36 @@ class Edge:
 class PhysicalOperator:
     """``target`` is the (operator, port) that its output goes to; None for the last one, whose output is the result.
 
-    ``logic_elsewhere`` is what all workers but the first one run, where that differs: a global aggregate of no rows is
-    still one row. ``cost_s_per_row`` emulates an expensive operator, for experiments only.
+    ``cost_s_per_row`` emulates an expensive operator, for experiments only.
     """
 
     id: int
     label: str
-    logic: LogicSpec
+    logic: Spec
     ports: tuple[Port, ...]
     output: pa.Schema
     target: tuple[int, int] | None = None
     functions: tuple[ArrowFunction, ...] = ()
     cost_s_per_row: float = 0.0
-    combine: bool = False  # whether senders may combine rows of a group-by
+    combine: bool = False  # whether senders may combine rows, if there is a way to
     mitigation: Balancing = field(default_factory=Balancing)
     ordered: str | None = None  # the function behind it that needs the rows of a key in their order
-    logic_elsewhere: LogicSpec | None = None
 
-    def logic_of(self, owner: int) -> LogicSpec:
-        return self.logic if owner == 0 or self.logic_elsewhere is None else self.logic_elsewhere
+    def logic_of(self, owner: int) -> Spec:
+        """What runs for the partition of this worker."""
+        return self.logic.at(owner)
+
+    def passes_on(self, port: int) -> bool:
+        """Do rows of this input leave the operator while they come in?"""
+        return not self.ports[port].mutable
+
+
+@dataclass(frozen=True, slots=True)
+class SplitChoice:
+    """How rows of one partition may be divided (§3.1), and why."""
+
+    split: Split
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,27 @@ class PhysicalPlan:
     def host_of_workers(self) -> tuple[int, ...]:
         return tuple(host for host in range(self.hosts) for _ in self.workers_of(host))
 
+    def split(self, operator: PhysicalOperator, port: int) -> SplitChoice:
+        """By records, unless something downstream needs the order of its input."""
+        if not operator.passes_on(port):
+            return SplitChoice(Split.BY_RECORDS, "the operator gives its rows at the end, in an order of its own")
+        below: PhysicalOperator | None = operator
+        while below is not None:
+            if below.ordered is not None:
+                return SplitChoice(Split.BY_KEYS, f"{below.ordered} needs the rows of a key in their order")
+            if below.target is None:
+                break
+            number, at = below.target
+            below = self.operators[number]
+            if not below.passes_on(at):
+                break
+        return SplitChoice(Split.BY_RECORDS, "nothing downstream needs the order of rows")
+
     def edge(self, operator: int, port: int) -> Edge:
         target = self.operators[operator]
         # A strategy that was added in the driver is unknown to the tasks: they count everything for it.
         strategy = STRATEGIES.get(target.mitigation.strategy)
-        by_keys = choose_split(self, target, port).split is Split.BY_KEYS
+        by_keys = self.split(target, port).split is Split.BY_KEYS
         return Edge(
             operator,
             port,
@@ -117,7 +134,7 @@ class PhysicalPlan:
             count_keys=strategy is None or strategy.keys or (by_keys and target.mitigation.strategy != "none"),
             count_buckets=strategy is None or strategy.buckets,
             buckets_per_worker=self.buckets_per_worker,
-            combine=target.logic if target.combine else None,
+            combine=target.logic.combiner() if target.combine else None,
             report_s=self.report_s,
         )
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from reshape.errors import FlowError
 from reshape.kernels.ordering import Ordering, SortKey
-from reshape.plan import aggregates as agg
+from reshape.operators.aggregates.description import Aggregate
+from reshape.operators.aggregates.registry import registered, supported
+from reshape.operators.aggregates.user_defined import UserAggregate, UserDefined
 from reshape.plan.analysis import Input, NotSupported, as_column, kind, named_expressions, scala_list, unnamed
 from reshape.plan.types import unused
 
@@ -17,34 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["NotSupported", "ResolvedGrouping", "ResolvedOrdering", "UserColumn", "resolve_grouping", "resolve_ordering"]
 
-_BY_COLUMN: dict[str, Any] = {
-    "Sum": agg.Sum,
-    "Min": agg.Min,
-    "Max": agg.Max,
-    "Average": agg.Mean,
-    "VarianceSamp": agg.VarSamp,
-    "VariancePop": agg.VarPop,
-    "StddevSamp": agg.StddevSamp,
-    "StddevPop": agg.StddevPop,
-    "Median": agg.Median,
-    "CollectList": agg.CollectList,
-}
-
-# Spark casts what these read to double; the operator does so itself, so any number will do behind other operators too.
-_IN_DOUBLES = ("VarianceSamp", "VariancePop", "StddevSamp", "StddevPop")
 _NUMBERS = ("ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DecimalType")
-
-SUPPORTED = (
-    "count, countDistinct, sum, min, max, mean (avg), variance, var_samp, var_pop, stddev, stddev_samp, stddev_pop, "
-    "median, percentile, collect_list, first, and reshape.aggregate(...)"
-)
 
 
 @dataclass(frozen=True)
 class UserColumn:
     """A user's own aggregate of some columns, beside PySpark's in ``agg``."""
 
-    function: agg.UserAggregate
+    function: UserAggregate
     columns: tuple[Any, ...]
     name: str
 
@@ -58,7 +40,7 @@ class ResolvedGrouping:
 
     keys: tuple[int, ...]
     key_names: tuple[str, ...]
-    aggregates: tuple[agg.Aggregate, ...]
+    aggregates: tuple[Aggregate, ...]
     projection: tuple[tuple[Column, str], ...] | None
     texts: tuple[str, ...] = ()  # the projection, for people
 
@@ -124,7 +106,7 @@ def resolve_grouping(
         raise FlowError("groupBy: flows show the keys of groups; set spark.sql.retainGroupColumns to true")
     plan = source.ask("groupBy and agg", lambda df: ask(df.groupBy(*keys)))
     if kind(plan) != "Aggregate":
-        raise NotSupported("agg", "these expressions", f"it can use {SUPPORTED}")
+        raise NotSupported("agg", "these expressions", f"it can use {supported()}")
     grouping, listed = scala_list(plan.groupingExpressions()), scala_list(plan.aggregateExpressions())
     names = tuple(str(named.name()) for named in listed[: len(grouping)])
     columns = _Columns(source, "groupBy")
@@ -181,35 +163,60 @@ def user_column(function: Any, columns: Sequence[Any]) -> UserColumn:
     return UserColumn(function, tuple(columns), f"{type(function).__name__}({shown})")
 
 
-def _user_aggregate(source: Input, user: UserColumn, columns: _Columns) -> agg.UserDefined:
+def _user_aggregate(source: Input, user: UserColumn, columns: _Columns) -> UserDefined:
     named = named_expressions(source, "aggregate", user.columns)
     numbers = tuple(columns.input(unnamed(expression)) for expression in named)
-    return agg.UserDefined(user.name, numbers, user.function, tuple(str(expression.name()) for expression in named))
+    return UserDefined(user.name, numbers, user.function, tuple(str(expression.name()) for expression in named))
 
 
-def _aggregate(expression: Any, columns: _Columns) -> agg.Aggregate:
-    name = str(expression.name())
+@dataclass(frozen=True)
+class _Call:
+    """A `SparkCall` of one aggregate expression."""
+
+    name: str
+    expression: Any
+    inputs: list[Any]
+    columns: _Columns
+
+    @property
+    def distinct(self) -> bool:
+        return bool(self.expression.isDistinct())
+
+    @property
+    def arguments(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def function(self) -> Any:
+        return self.expression.aggregateFunction()
+
+    def column(self, argument: int = 0, *, uncast: bool = False) -> int:
+        expression = self.inputs[argument]
+        return self.columns.input(_uncast(expression) if uncast else expression)
+
+    def is_constant(self, argument: int = 0) -> bool:
+        return kind(self.inputs[argument]) == "Literal" and self.inputs[argument].value() is not None
+
+    def refused(self, instead: str) -> NotSupported:
+        return NotSupported("agg", self.expression.sql(), instead)
+
+
+def _aggregate(expression: Any, columns: _Columns) -> Aggregate:
     child = unnamed(expression)
     if kind(child) != "AggregateExpression":
-        raise NotSupported("agg", child.sql(), f"each expression must be one of {SUPPORTED}, with an alias if you like")
+        instead = f"each expression must be one of {supported()}, with an alias if you like"
+        raise NotSupported("agg", child.sql(), instead)
     function = child.aggregateFunction()
-    which = kind(function)
-    inputs = scala_list(function.children())
+    call = _Call(str(expression.name()), child, scala_list(function.children()), columns)
     if child.filter().isDefined():
-        raise NotSupported("agg", child.sql(), "put the condition into the value: F.sum(F.when(condition, value))")
-    if child.isDistinct() and which != "Count":
-        raise NotSupported("agg", child.sql(), "only count takes distinct values")
-    if which == "Count":
-        return _count(name, child, inputs, columns)
-    if which == "First":
-        return agg.First(name, columns.input(inputs[0]), bool(function.ignoreNulls()))
-    if which == "Percentile":
-        return _percentile(name, child, inputs, columns)
-    if which in _BY_COLUMN:
-        value = _uncast(inputs[0]) if which in _IN_DOUBLES else inputs[0]
-        made: agg.Aggregate = _BY_COLUMN[which](name, columns.input(value))
-        return made
-    raise NotSupported("agg", child.sql(), f"it can use {SUPPORTED}")
+        raise call.refused("put the condition into the value: F.sum(F.when(condition, value))")
+    known = registered().get(kind(function))
+    if known is None:
+        raise call.refused(f"it can use {supported()}")
+    if call.distinct and not known.takes_distinct:
+        able = ", ".join(name.lower() for name, other in registered().items() if other.takes_distinct)
+        raise call.refused(f"only {able} takes distinct values")
+    return known.aggregate.of_call(call)
 
 
 def _uncast(expression: Any) -> Any:
@@ -218,28 +225,6 @@ def _uncast(expression: Any) -> Any:
         return expression
     inner = expression.child()
     return inner if kind(inner.dataType()).removesuffix("$") in _NUMBERS else expression
-
-
-def _count(name: str, child: Any, inputs: Sequence[Any], columns: _Columns) -> agg.Aggregate:
-    if child.isDistinct():
-        return agg.CountDistinct(name, tuple(columns.input(column) for column in inputs))
-    if len(inputs) != 1:
-        raise NotSupported("agg", child.sql(), "count one column, or different rows of several with countDistinct")
-    if kind(inputs[0]) == "Literal" and inputs[0].value() is not None:
-        return agg.CountAll(name)
-    return agg.Count(name, columns.input(inputs[0]))
-
-
-def _percentile(name: str, child: Any, inputs: Sequence[Any], columns: _Columns) -> agg.Aggregate:
-    function = child.aggregateFunction()
-    if str(function.frequencyExpression().sql()) not in ("1", "1L"):
-        raise NotSupported("agg", child.sql(), "percentile cannot weigh values by a frequency")
-    if bool(function.reverse()):
-        raise NotSupported("agg", child.sql(), "use percentile(column, 1 - percentage)")
-    shares = function.percentageExpression().eval(None)
-    as_list = not isinstance(shares, float | int)
-    percentages = tuple(float(share) for share in shares.toDoubleArray()) if as_list else (float(shares),)
-    return agg.Percentile(name, columns.input(inputs[0]), percentages, as_list)
 
 
 def _shown(expression: Any, name: str) -> str:

@@ -11,19 +11,9 @@ import pyarrow as pa
 
 from reshape.errors import FlowError
 from reshape.operators.recast import Recast
+from reshape.operators.spec import Spec
 from reshape.plan.analysis import Input
-from reshape.plan.nodes import (
-    DistinctNode,
-    GroupNode,
-    JoinNode,
-    MapNode,
-    Node,
-    RelayNode,
-    SetNode,
-    SortNode,
-    SourceNode,
-    UnionNode,
-)
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
 from reshape.plan.types import exact_cast, spark_type, to_arrow, type_name
 
 if TYPE_CHECKING:
@@ -65,6 +55,10 @@ class Tree:
         if self.df is not None:
             return Input(self.df, computes=True)
         return Input.of_operator(self.spark, self.schema)
+
+    def through(self, spec: Spec) -> Tree:
+        """The rows of this tree through an operator of one input."""
+        return Tree(OperatorNode((self.node,), spec), self.sources)
 
     def beside(self, right: Tree) -> tuple[Node, Node, tuple[DataFrame, ...]]:
         """Both trees over one list of DataFrames."""
@@ -143,7 +137,9 @@ def _shift(node: Node, by: int) -> Node:
     match node:
         case SourceNode():
             return replace(node, number=node.number + by)
-        case MapNode() | GroupNode() | SortNode() | DistinctNode() | RelayNode():
+        case MapNode():
             return replace(node, child=_shift(node.child, by))
-        case JoinNode() | SetNode() | UnionNode():
+        case OperatorNode():
+            return replace(node, inputs=tuple(_shift(child, by) for child in node.inputs))
+        case UnionNode():
             return replace(node, left=_shift(node.left, by), right=_shift(node.right, by))

@@ -11,7 +11,7 @@ from reshape.errors import FlowError
 from reshape.kernels.keys import check_keys
 from reshape.operators.hash_join import JoinKind, JoinSpec, OutputColumn
 from reshape.operators.set_ops import SetProbeSpec
-from reshape.plan.nodes import JoinNode, SetNode, UnionNode
+from reshape.plan.nodes import OperatorNode, UnionNode
 from reshape.plan.tree import Tree, recast
 from reshape.plan.types import key_type, row_types, shown_key_type, type_name, unused
 
@@ -51,7 +51,7 @@ def join(left: Tree, right: Tree, on: object, how: str) -> Tree:
     columns = _join_output(left.schema, right.schema, keys, compared, kind, by_name)
     spec = JoinSpec(wide_left.schema, wide_right.schema, left_keys, right_keys, kind, columns)
     mine, theirs, sources = wide_left.beside(wide_right)
-    return Tree(JoinNode(mine, theirs, spec), sources)
+    return Tree(OperatorNode((mine, theirs), spec), sources)
 
 
 def _check_shown(left: Tree, right: Tree, keys: Sequence[tuple[int, int]], types: Sequence[pa.DataType]) -> None:
@@ -92,7 +92,7 @@ def set_operation(left: Tree, right: Tree, kind: Literal["intersect", "subtract"
     mine, theirs, sources = recast(left, kind, columns, wanted).beside(recast(right, kind, columns, other))
     if kind == "intersect":  # what is in both has nulls only where both have
         wanted = pa.schema([field.with_nullable(all(n)) for field, n in zip(wanted, nullable, strict=True)])
-    return Tree(SetNode(mine, theirs, SetProbeSpec(wanted, kind, other)), sources)
+    return Tree(OperatorNode((mine, theirs), SetProbeSpec(wanted, kind, other)), sources)
 
 
 def column_number(tree: Tree, name: object, what: str) -> int:

@@ -1,26 +1,38 @@
 """A task's line to the driver: reports go up, orders come down. Apart from the data, so never behind it.
 
-Both are JSON. What must not be lost is an action of Arrow Flight, answered by the driver; counts, of which the newest
-replace all others, go up a line that stays open, for about half the CPU time. Orders are fetched by long polls, so they
-arrive as soon as they are given; tasks need no listener of their own for them.
+What must not be lost is an action of Arrow Flight, answered by the driver; counts, of which the newest replace all
+others, go up a line that stays open, for about half the CPU time. Orders are fetched by long polls, so they arrive as
+soon as they are given; tasks need no listener of their own for them.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow import flight
 
+from reshape.errors import FlowFailed
 from reshape.exchange.errors import PeerLost
 from reshape.exchange.flight import Access, NoteLine, call, connect
-from reshape.protocol.errors import Aborted, DriverLost, FlowFailed, TaskLost
+from reshape.protocol.codec import Poll, Reports, decode_answer, decode_orders, encode_poll, encode_reports
+from reshape.protocol.errors import Aborted, DriverLost, MessageRefused, TaskLost
+from reshape.protocol.orders import Abort, Order
+from reshape.protocol.reports import (
+    Answer,
+    Failed,
+    HostReady,
+    Leaving,
+    Progress,
+    Report,
+    RouterCounted,
+    RouterStarted,
+    Sender,
+)
 
 # One poll lasts this long at the driver when there is nothing to say.
 POLL_S = 2.0
@@ -32,45 +44,49 @@ REFUSED_AFTER_S = 4.0
 FAREWELL_S = 2.0
 RETRY_S = 0.2
 
-Order = dict[str, Any]
+
+@dataclass(frozen=True, slots=True)
+class FlowAddress:
+    """Where the driver listens for this flow."""
+
+    name: str
+    location: str
+    access: Access
 
 
 class ControlLink:
     """Polls in a thread of its own; orders are handed to ``obey`` one at a time, in the order given."""
 
-    def __init__(
-        self, location: str, access: Access, run: str, attempt: int, who: str, obey: Callable[[Order], None]
-    ) -> None:
-        self._location = location
-        self._access = access
-        self._identity = {"run": run, "attempt": attempt, "who": who}
+    def __init__(self, flow: FlowAddress, attempt: int, task: str, obey: Callable[[Order], None]) -> None:
+        self._flow = flow
+        self._sender = Sender(flow.name, attempt, task)
         self._obey = obey
         self._closing = threading.Event()
-        self._client = connect(location, access)
+        self._client = connect(flow.location, flow.access)
         self._notes: NoteLine | None = None
-        self._thread = threading.Thread(target=self._poll, name=f"reshape-control-{who}", daemon=True)
+        self._thread = threading.Thread(target=self._poll, name=f"reshape-control-{task}", daemon=True)
         self.lost: DriverLost | None = None
 
     def start(self) -> None:
         self._thread.start()
 
-    def tell(self, kind: str, within_s: float = LOST_AFTER_S, **facts: Any) -> Any:
-        """Report something and return the driver's answer."""
-        if self.lost is not None:
-            raise self.lost
-        body = json.dumps({**self._identity, "kind": kind, **facts}).encode()
-        answer = call(self._client, "tell", body, within_s)
-        return json.loads(answer) if answer else None
+    def report(self, *reports: Report, within_s: float = LOST_AFTER_S) -> None:
+        """Say what must not be lost; returns when the driver has booked it."""
+        self._call(reports, within_s)
 
-    def note(self, kind: str, **facts: Any) -> None:
+    def ask(self, question: HostReady | RouterStarted, within_s: float = LOST_AFTER_S) -> Answer | None:
+        """Report something and return the driver's answer."""
+        return decode_answer(self._call((question,), within_s))
+
+    def note(self, counts: Progress | RouterCounted) -> None:
         """Say something that nobody has to answer; used by one thread. If it is lost, the next one counts."""
         if self.lost is not None:
             raise self.lost
         line, self._notes = self._notes or NoteLine(self._client), None  # a line that fails is opened anew
-        line.send(json.dumps({**self._identity, "kind": kind, **facts}).encode())
+        line.send(encode_reports(Reports(self._sender, (counts,))))
         self._notes = line
 
-    def tell_failure(self, error: BaseException, where: str) -> None:
+    def report_failure(self, error: BaseException, where: str) -> None:
         """Report what ended a task. Lost peers and lost tasks are the cluster's failure, all else is the flow's."""
         if isinstance(error, Aborted):
             return
@@ -79,7 +95,7 @@ class ControlLink:
             where, cause, lost = error.where, error.cause, isinstance(error, TaskLost)
         elif isinstance(error, PeerLost):
             where, cause, lost = error.peer, f"it is gone; {error.cause}", True
-        self.tell("failed", where=where, cause=cause, lost=lost)
+        self.report(Failed(where, cause, lost))
 
     def close(self) -> None:
         """Stop polling; returns when no order will be obeyed any more."""
@@ -89,48 +105,44 @@ class ControlLink:
                 self._notes.close()
         if self._thread.is_alive():
             with contextlib.suppress(pa.ArrowException, DriverLost):
-                self.tell("leaving", FAREWELL_S)
+                self.report(Leaving(), within_s=FAREWELL_S)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(POLL_S + 1.0)
         with contextlib.suppress(pa.ArrowException):
             self._client.close()
 
+    def _call(self, reports: Sequence[Report], within_s: float) -> bytes:
+        if self.lost is not None:
+            raise self.lost
+        return call(self._client, "report", encode_reports(Reports(self._sender, tuple(reports))), within_s)
+
     def _poll(self) -> None:
-        client = connect(self._location, self._access)
-        after = 0
+        client = connect(self._flow.location, self._flow.access)
+        last = 0
         heard = time.monotonic()
         while not self._closing.is_set():
-            body = json.dumps({**self._identity, "after": after}).encode()
             try:
-                answer = json.loads(call(client, "orders", body, POLL_S + LOST_AFTER_S))
+                answer = decode_orders(
+                    call(client, "orders", encode_poll(Poll(self._sender, last)), POLL_S + LOST_AFTER_S)
+                )
             except pa.ArrowException as error:
                 silent = time.monotonic() - heard
                 refused = isinstance(error, flight.FlightUnavailableError)
                 if silent > (REFUSED_AFTER_S if refused else LOST_AFTER_S):
-                    self.lost = DriverLost(self._location, silent, str(error))
-                    self._obey({"kind": "abort", "cause": str(self.lost)})
+                    self.lost = DriverLost(self._flow.location, silent, str(error))
+                    self._obey(Abort("the driver", str(self.lost)))
                     break
                 self._closing.wait(RETRY_S)
                 continue
+            except MessageRefused as error:  # nothing that the driver orders would be understood
+                self._obey(Abort("the driver", str(error)))
+                break
             heard = time.monotonic()
-            for order in answer["orders"]:
-                after = order["number"]
+            last = answer.last
+            for order in answer.orders:
                 if not self._closing.is_set():
                     self._obey(order)
-            if answer.get("over"):
+            if answer.over:
                 break
         with contextlib.suppress(pa.ArrowException):
             client.close()
-
-
-def to_text(batch: pa.RecordBatch) -> str:
-    """A small batch as text within JSON."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return base64.b64encode(sink.getvalue().to_pybytes()).decode()
-
-
-def from_text(text: str) -> pa.RecordBatch:
-    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
-        return reader.read_next_batch()

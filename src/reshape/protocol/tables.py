@@ -1,13 +1,17 @@
-"""Routing tables and key sets as plain values that JSON can hold."""
+"""Routing tables as plain values that JSON can hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from reshape.control.profile import MOST_WORKERS
 from reshape.control.routing import RoutingTable, Shares
-from reshape.operators.base import Either, HashedKeys, KeySet, MiniPartitions
+
+_FIELDS = {"version", "owners", "keys", "buckets", "two_choices"}
+# Owners and mini-partitions are small numbers, keys are hashes; shares of this precision are beyond any need.
+_MOST = 2**64 - 1
 
 
 def pack_table(table: RoutingTable) -> dict[str, Any]:
@@ -21,20 +25,19 @@ def pack_table(table: RoutingTable) -> dict[str, Any]:
 
 
 def unpack_table(packed: Mapping[str, Any]) -> RoutingTable:
+    """Raises plain errors for what is no table: the codec names them."""
+    if set(packed) != _FIELDS:
+        raise ValueError(f"fields {sorted(packed)}")
+    version, two_choices = packed["version"], packed["two_choices"]
+    if type(version) is not int or not 0 <= version < 2**32 or type(two_choices) is not bool:
+        raise ValueError(f"version {version!r} or two_choices {two_choices!r}")
     return RoutingTable(
-        int(packed["version"]),
+        version,
         _unpack_rules(packed["owners"]),
         _unpack_rules(packed["keys"]),
         _unpack_rules(packed["buckets"]),
-        bool(packed["two_choices"]),
+        two_choices,
     )
-
-
-def key_set(keys: Iterable[int], buckets: Iterable[int], workers: int, per_worker: int) -> KeySet:
-    """Keys by their hashes, and all keys of some mini-partitions."""
-    named = HashedKeys(frozenset(keys))
-    parts = frozenset(buckets)
-    return Either(named, MiniPartitions(parts, workers, per_worker)) if parts else named
 
 
 def _pack_rules(rules: Mapping[Any, Shares]) -> list[list[Any]]:
@@ -45,7 +48,14 @@ def _pack_rules(rules: Mapping[Any, Shares]) -> list[list[Any]]:
 
 
 def _unpack_rules(packed: list[list[Any]]) -> dict[Any, Shares]:
-    return {
-        int(scope): Shares(tuple((int(worker), Fraction(top, bottom)) for worker, top, bottom in parts))
-        for scope, parts in packed
-    }
+    if type(packed) is not list:
+        raise ValueError(f"rules in a {type(packed).__name__}")
+    rules: dict[int, Shares] = {}
+    for scope, parts in packed:
+        numbers = [scope, *(number for part in parts for number in part)]
+        if not all(type(number) is int and 0 <= number <= _MOST for number in numbers):
+            raise ValueError(f"the rule of {scope!r} has a number that is not whole, or beyond all limits")
+        if scope in rules or any(worker > MOST_WORKERS for worker, _, _ in parts):
+            raise ValueError(f"a second rule of {scope}, or a worker that cannot be")
+        rules[scope] = Shares(tuple((worker, Fraction(top, bottom)) for worker, top, bottom in parts))
+    return rules

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from reshape.control.routing import RoutingTable
 from reshape.exchange.router import Router
-from reshape.operators.group_by import Combiner, GroupBySpec
+from reshape.exchange.tally import RouterCounts
+from reshape.operators.spec import Combiner
 
 # A sender stops to combine when that leaves more than so many of its rows: it costs about as much as sending them.
 WORTHWHILE = 0.7
@@ -20,9 +19,9 @@ TELLING_ROWS = 8_192
 class CombiningRouter:
     """Combines while that is worth it, and from then on sends rows as they are."""
 
-    def __init__(self, spec: GroupBySpec, combined: Router, plain: Router) -> None:
+    def __init__(self, combiner: Combiner, combined: Router, plain: Router) -> None:
         """Two routers of one sender: their counts are those of one."""
-        self._combiner = Combiner(spec)
+        self._combiner = combiner
         self._combined = combined
         self._plain = plain
         self._block: list[pa.RecordBatch] = []
@@ -34,12 +33,9 @@ class CombiningRouter:
         self.flush()
         return all([self._combined.use(table), self._plain.use(table)])
 
-    def report(self) -> dict[str, Any]:
-        """As :meth:`Router.report`."""
-        first, second = self._combined.report(), self._plain.report()
-        for name in ("routed", "sent"):
-            first[name] = [mine + other for mine, other in zip(first[name], second[name], strict=True)]
-        return first
+    def counts(self) -> RouterCounts:
+        """As :meth:`Router.counts`."""
+        return self._combined.counts() + self._plain.counts()
 
     def route(self, batch: pa.RecordBatch) -> None:
         if not self._combining:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
 import pyarrow as pa
 
-from reshape.exchange.flight import Access
 from reshape.exchange.router import HashPartitioner, OnePartition, Partitioner, Router
 from reshape.exchange.tally import KeyTally
 from reshape.exchange.wire import Envelope
@@ -22,13 +20,9 @@ if TYPE_CHECKING:
 AnyRouter = Union[Router, RangeRouter, "CombiningRouter"]
 
 
-@dataclass(frozen=True, slots=True)
-class FlowAddress:
-    """Where the driver listens for this flow."""
-
-    name: str
-    location: str
-    access: Access
+def router_name(sender: int, host: int) -> str:
+    """What the router of an operator on a host is called."""
+    return f"op{sender}-host{host}"
 
 
 def make_router(
@@ -46,14 +40,11 @@ def make_router(
         return Router(partitioner, edge.hosts, send, buckets_per_worker=per_worker, combined=combined, tally=tally)
 
     if edge.combine is not None:
-        # Imported late: senders of other edges are spared the operators' code, half of a task's start-up time.
-        from reshape.operators.group_by import GroupBySpec
         from reshape.sender.combining import CombiningRouter
 
-        assert isinstance(edge.combine, GroupBySpec)
-        count, workers = len(edge.combine.keys), len(edge.hosts)
-        groups = HashPartitioner(range(count), workers) if count else OnePartition()
-        rows = HashPartitioner(edge.input.keys, workers) if count else OnePartition()
+        keys, workers = edge.combine.keys, len(edge.hosts)
+        groups = HashPartitioner(keys, workers) if keys else OnePartition()
+        rows = HashPartitioner(edge.input.keys, workers) if keys else OnePartition()
         return CombiningRouter(edge.combine, make(groups, combined=True), make(rows))
     if edge.input.ordering is not None:
         return RangeRouter(edge.input.ordering, make, offer)

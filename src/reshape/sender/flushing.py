@@ -32,6 +32,9 @@ class TimedFlush:
         self._closed = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._tick, name="reshape-flush", daemon=True)
+
+    def start(self) -> None:
+        """Start the clock."""
         self._thread.start()
 
     def route(self, batch: pa.RecordBatch) -> None:
@@ -45,11 +48,16 @@ class TimedFlush:
         return self._lock
 
     def close(self) -> None:
-        """Stop the clock; what is left is for the caller to send."""
-        self._closed.set()
-        self._thread.join()
+        """Stop the clock; what is left is for the caller to send. Raises what the clock met."""
+        self.stop()
         if self._error is not None:
             raise self._error
+
+    def stop(self) -> None:
+        """Stop the clock."""
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _tick(self) -> None:
         report_at = time.monotonic() + self._report_s

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from reshape.control.routing import RoutingTable
+from reshape.errors import FlowFailed
 from reshape.exchange.router import Hashes, Partitioner, Router, Workers
+from reshape.exchange.tally import NO_COUNTS, RouterCounts
 from reshape.kernels.hashing import hash_rows
 from reshape.kernels.ordering import Ordering
-from reshape.protocol.errors import FlowFailed
 
 if TYPE_CHECKING:
     from reshape.operators.range_bounds import RangeBounds
@@ -82,9 +83,9 @@ class RangeRouter:
         self._partitioner.hashing = bool(table.keys or table.buckets) or self._router.tally is not None
         return self._router.use(table)
 
-    def report(self) -> dict[str, Any]:
-        """As :meth:`Router.report`."""
-        return self._router.report() if self._router is not None else {}
+    def counts(self) -> RouterCounts:
+        """As :meth:`Router.counts`."""
+        return self._router.counts() if self._router is not None else NO_COUNTS
 
     def route(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:

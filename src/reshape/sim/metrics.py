@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from reshape.control.story import Decision, Kind
+from reshape.control.story import Decision, DecisionKind
 
 TOLERANCE = 0.10  # "representative" means within 10 % of the final ratio
 
@@ -51,14 +51,14 @@ def load_balancing(received: Sequence[Sequence[int]], skewed: int, helpers: Sequ
 def chosen_helpers(decisions: Iterable[Decision], skewed: int) -> tuple[int, ...]:
     """The helpers that a brain chose first for a worker, empty if it never did."""
     for decision in decisions:
-        if decision.kind is Kind.STARTED and decision.skewed == skewed:
+        if decision.kind is DecisionKind.STARTED and decision.skewed == skewed:
             return tuple(decision.helpers)
     return ()
 
 
 def iterations(decisions: Iterable[Decision], skewed: Collection[int]) -> int:
     """How often load transfer was started or adjusted for these workers (§4.3.1)."""
-    kinds = (Kind.STARTED, Kind.ITERATED)
+    kinds = (DecisionKind.STARTED, DecisionKind.ITERATED)
     return sum(decision.kind in kinds and decision.skewed in skewed for decision in decisions)
 
 
@@ -69,8 +69,8 @@ def load_reduction(unmitigated: Sequence[int], mitigated: Sequence[int], group: 
 
 def mean(values: Iterable[float | None]) -> float | None:
     """The mean of what is defined."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else None
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

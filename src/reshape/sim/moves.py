@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from random import Random
-from typing import Protocol
 
 from reshape.control.commands import (
     CancelTransfer,
     Command,
     HandOverState,
-    MergeScattered,
     MoveBacklog,
     ReplicateState,
     SetRouting,
 )
-from reshape.control.events import BacklogMoved, Event, RoutingApplied, StateTransferred, TransferFailed
-from reshape.control.routing import Key, RoutingTable
+from reshape.control.events import BacklogMoved, RoutingApplied, StateTransferred, TransferFailed
+from reshape.control.routing import RoutingTable
 from reshape.sim.agenda import Agenda
+from reshape.sim.brain_link import BrainLink, MakeEvent
+from reshape.sim.keyed_state import KeyedState
 from reshape.sim.router import SimulatedRouter
-from reshape.sim.scenario import Failures, Network, Stage
+from reshape.sim.scattered import ScatteredParts
+from reshape.sim.scenario import Failures, Network
 from reshape.sim.worker import Chunk, Worker
-
-MakeEvent = Callable[[int, float], Event]
-
-
-class Tell(Protocol):
-    """Sends an event to the brain."""
-
-    def __call__(self, make: MakeEvent) -> None: ...
 
 
 class Luck:
@@ -53,35 +46,29 @@ class SimulatedMoves:
 
     def __init__(
         self,
-        stage: Stage,
-        keys: list[int],
-        workers: list[Worker],
+        state: KeyedState,
+        workers: Sequence[Worker],
         router: SimulatedRouter,
         agenda: Agenda,
         network: Network,
         luck: Luck,
-        tell: Tell,
+        link: BrainLink,
+        scattered: ScatteredParts,
     ) -> None:
-        self._stage = stage
+        self._state = state
         self._workers = workers
         self._router = router
         self._agenda = agenda
         self._network = network
         self._luck = luck
-        self._tell = tell
-        self._keys_of: dict[int, int] = {}
-        for key in keys:
-            self._keys_of[key % len(workers)] = self._keys_of.get(key % len(workers), 0) + 1
-        self._all_keys = keys
+        self._link = link
+        self._scattered = scattered
         self._awaiting: list[HandOverState] = []  # until the routers use their version
         self._holding: dict[int, HandOverState] = {}
         self._cancelled: set[int] = set()
-        self._merged: dict[tuple[int, int], int] = {}
         self.state_transfers = 0
         self.state_bytes = 0
         self.backlog_rows = 0
-        self.merges = 0
-        self.merge_s = 0.0  # how long the longest final merge takes
 
     def execute(self, command: Command) -> None:
         """Start to carry out one command that has arrived."""
@@ -91,20 +78,18 @@ class SimulatedMoves:
             case ReplicateState():
                 self._replicate(command)
             case HandOverState():
-                self._workers[command.target].hold(command.transfer, self._codes(command))
+                self._workers[command.target].hold(command.transfer, self._state.moved_by(command))
                 self._holding[command.transfer] = command
                 self._awaiting.append(command)
             case MoveBacklog():
                 self._move_backlog(command)
-            case MergeScattered():
-                self._merge(command)
             case CancelTransfer():
                 self._cancelled.add(command.transfer)
                 self._return_held(command.transfer)
 
     def _ack(self, make: MakeEvent) -> None:
         if not self._luck.ack_is_lost():
-            self._tell(make)
+            self._link.tell(make)
 
     def _route_by(self, table: RoutingTable) -> None:
         self._router.use(table)
@@ -116,7 +101,7 @@ class SimulatedMoves:
             self._agenda.after(self._network.link_latency_s, partial(self._pass_marker, command))
 
     def _replicate(self, command: ReplicateState) -> None:
-        size = self._size(command.skewed, command.keys)
+        size = self._state.size(command.skewed, command.keys)
         seconds = self._network.link_latency_s + size / self._network.serialise_bytes_per_s
         for helper in command.helpers:
             seconds += size / self._network.link_bytes_per_s
@@ -145,7 +130,7 @@ class SimulatedMoves:
         source.advance(self._agenda.now)
         queued = source.queued
         waits = source.finish_time(queued) - self._agenda.now if queued else 0.0
-        size = self._size(command.source, frozenset(self._codes(command)))
+        size = self._state.size(command.source, frozenset(self._state.moved_by(command)))
         network = self._network
         travel = network.link_latency_s + size / network.serialise_bytes_per_s + size / network.link_bytes_per_s
         self._agenda.after(waits + travel, partial(self._handed_over, command, size, travel))
@@ -157,6 +142,7 @@ class SimulatedMoves:
             self._fail(command.transfer, command.target)
             return
         del self._holding[command.transfer]
+        self._scattered.hand_over(self._state.moved_by(command))
         target = self._workers[command.target]
         for chunk in target.release(command.transfer):
             target.arrive(self._agenda.now, chunk)
@@ -195,33 +181,3 @@ class SimulatedMoves:
     def _arrive(self, target: int, chunks: list[Chunk]) -> None:
         for chunk in chunks:
             self._workers[target].arrive(self._agenda.now, chunk)
-
-    def _merge(self, command: MergeScattered) -> None:
-        """Helpers send their parts in turn: all rows if they must be kept, else a value per key."""
-        self.merges += 1
-        network = self._network
-        helpers = range(len(self._workers)) if command.helpers is None else command.helpers
-        parts = [self._unmerged(command.owner, helper) for helper in helpers if helper != command.owner]
-        seconds = sum(network.link_latency_s + part * network.row_bytes / network.link_bytes_per_s for part in parts)
-        if command.final:
-            self.merge_s = max(self.merge_s, seconds)
-
-    def _unmerged(self, owner: int, helper: int) -> int:
-        count = len(self._workers)
-        mine = [rows for key, rows in self._workers[helper].counts.items() if key % count == owner]
-        if self._stage.profile.combinable:
-            return len(mine)
-        before = self._merged.get((owner, helper), 0)
-        self._merged[owner, helper] = sum(mine)
-        return sum(mine) - before
-
-    def _codes(self, command: HandOverState) -> list[int]:
-        """The keys that a hand-over moves, be they named or in one of its mini-partitions."""
-        router = self._router
-        return [key for key in self._all_keys if key in command.keys or router.bucket_of(key) in command.buckets]
-
-    def _size(self, worker: int, keys: frozenset[Key] | None) -> int:
-        """State of some keys of a worker: all of its keys are taken to be equally large."""
-        if keys is None:
-            return self._stage.state_bytes
-        return self._stage.state_bytes * len(keys) // max(1, len(keys), self._keys_of.get(worker, 0))

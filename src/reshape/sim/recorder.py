@@ -43,6 +43,20 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Merges:
+    """Scattered parts that owners took in.
+
+    count:   an owner counts each time that it took parts in
+    rows:    rows of the parts, by owner and helper
+    final_s: how long the last merge took, after all rows were processed
+    """
+
+    count: int
+    rows: dict[tuple[int, int], int]
+    final_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorRun:
     """One operator after a run."""
 
@@ -59,8 +73,7 @@ class OperatorRun:
     state_transfers: int
     state_bytes: int
     backlog_rows: int
-    merges: int
-    merge_s: float
+    merges: Merges
 
     @property
     def decisions(self) -> list[Decision]:

@@ -12,7 +12,7 @@ from reshape.control.settings import StrategySettings
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class InputPhase:
     """A stretch of input with one distribution: rows per key code, evenly mixed."""
 
     rows: Mapping[int, int]
@@ -47,7 +47,7 @@ class Bursts:
 class Source:
     """The input of the first operator: phases one after the other, at a constant rate."""
 
-    phases: tuple[Phase, ...]
+    phases: tuple[InputPhase, ...]
     rows_per_s: float
     bursts: Bursts | None = None
 
@@ -100,7 +100,7 @@ class Stage:
     settings: StrategySettings = field(default_factory=StrategySettings)
     state_bytes: int = 0
     queue_rows: int | None = None
-    input: tuple[Phase, ...] = ()
+    input: tuple[InputPhase, ...] = ()
     displayed: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from reshape.control.brain import Brain
@@ -12,6 +13,8 @@ from reshape.sim.recorder import OperatorRun
 from reshape.sim.scenario import Scenario
 from reshape.sim.source import KeyedInput
 from reshape.sim.worker import ROUNDING
+
+LOG = logging.getLogger(__name__)
 
 
 def simulate(scenario: Scenario, *brains: Brain) -> list[OperatorRun]:
@@ -25,7 +28,13 @@ def simulate(scenario: Scenario, *brains: Brain) -> list[OperatorRun]:
     agenda = Agenda()
     operators = _operators(scenario, brains, agenda)
     agenda.run()
-    return [operator.result() for operator in operators]
+    runs = [operator.result() for operator in operators]
+    for run in runs:
+        if LOG.isEnabledFor(logging.INFO):
+            for decision in run.decisions:
+                LOG.info("%s: %s", run.name, decision)
+        LOG.info("%s: %d rows in %.2f virtual seconds", run.name, run.rows, run.total_s)
+    return runs
 
 
 def _operators(scenario: Scenario, brains: Sequence[Brain], agenda: Agenda) -> list[SimulatedOperator]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 from random import Random
 
-from reshape.sim.scenario import Bursts, Phase
+from reshape.sim.scenario import Bursts, InputPhase
 
 Group = list[tuple[int, int]]  # (key, rows), all of one moment
 
@@ -18,7 +18,7 @@ class KeyedInput:
     sum lags behind by less than one row per key.
     """
 
-    def __init__(self, phases: Sequence[Phase]) -> None:
+    def __init__(self, phases: Sequence[InputPhase]) -> None:
         self.total = sum(phase.total for phase in phases)
         self.keys = sorted({key for phase in phases for key in phase.rows})
         self._stretches = [_Stretch(phase) for phase in phases]
@@ -26,7 +26,7 @@ class KeyedInput:
         self._before = 0  # rows of the phases that are over
 
     @classmethod
-    def in_bursts(cls, phases: Sequence[Phase], bursts: Bursts, rows_per_s: float, seed: int) -> KeyedInput:
+    def in_bursts(cls, phases: Sequence[InputPhase], bursts: Bursts, rows_per_s: float, seed: int) -> KeyedInput:
         """The same rows, with the rate of each key going up and down."""
         random = Random(seed)
         made = cls(phases)
@@ -50,7 +50,7 @@ class KeyedInput:
 class _Stretch:
     """One phase at a constant rate per key."""
 
-    def __init__(self, phase: Phase) -> None:
+    def __init__(self, phase: InputPhase) -> None:
         self.total = phase.total
         self._rows = [(key, rows) for key, rows in phase.rows.items() if rows]
         self._sent = [0] * len(self._rows)
@@ -70,7 +70,7 @@ class _Stretch:
 class _Waves(_Stretch):
     """One phase in bursts. Each key follows its own running sum of gamma factors, scaled to its total."""
 
-    def __init__(self, phase: Phase, period_rows: float, variation: float, random: Random) -> None:
+    def __init__(self, phase: InputPhase, period_rows: float, variation: float, random: Random) -> None:
         super().__init__(phase)
         self._period = period_rows
         shape, scale = variation**-2, variation**2

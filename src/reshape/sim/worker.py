@@ -131,7 +131,7 @@ class Worker:
         self.processed += before - budget
         self._since += before - budget
         if not queue:
-            self._note_empty()
+            self._ran_empty()
 
     def finish_time(self, rows: int) -> float:
         """When the next so many rows of a queue that is not empty will have been processed."""
@@ -151,7 +151,7 @@ class Worker:
                 kept.append(Chunk(rest))
         self.queue.extend(reversed(kept))
         if taken and not self.queue:
-            self._note_empty()
+            self._ran_empty()
         taken.reverse()
         return taken
 
@@ -165,7 +165,7 @@ class Worker:
         self._held_keys = {key: holder for key, holder in self._held_keys.items() if holder != transfer}
         return self.held.pop(transfer, [])
 
-    def _note_empty(self) -> None:
+    def _ran_empty(self) -> None:
         self.drained_at = self._busy_from + self._since / self.speed
 
     def _count(self, chunk: Chunk, done: int) -> None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from reshape.control.baselines.once import Move, PairingBrain
 from reshape.control.outbox import rows
 from reshape.control.routing import Shares
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 
 
 class FlowJoin(PairingBrain):
@@ -26,8 +26,8 @@ class FlowJoin(PairingBrain):
             self._decided = True
             heavy = {k: load for k, load in self._seen.key_loads(skewed).items() if load > fair}
             if not heavy:
-                self._out.tell(
-                    Kind.REFUSED,
+                self._out.record(
+                    DecisionKind.REFUSED,
                     skewed,
                     (helper,),
                     f"none of worker {skewed}'s keys alone has more than a worker's fair part "
@@ -36,8 +36,8 @@ class FlowJoin(PairingBrain):
                 continue
             half = Shares.of(skewed, {helper: Fraction(1, 2)})
             listed = ", ".join(f"{key!r} ({load:,.1f})" for key, load in heavy.items())
-            self._out.tell(
-                Kind.STARTED,
+            self._out.record(
+                DecisionKind.STARTED,
                 skewed,
                 (helper,),
                 f"overloaded keys of worker {skewed} after the detection period: {listed} of {rows(horizon)} rows; "

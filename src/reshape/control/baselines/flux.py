@@ -7,7 +7,7 @@ from reshape.control.profile import OperatorProfile
 from reshape.control.reshaping.shares import choose_keys
 from reshape.control.routing import Shares
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 
 
 class Flux(PairingBrain):
@@ -48,11 +48,11 @@ class Flux(PairingBrain):
         buckets = sorted(bucket for bucket in chosen.keys if isinstance(bucket, int))
         if not buckets:
             text = f"no set of worker {skewed}'s mini-partitions would make it and worker {helper} more equal"
-            self._out.tell(Kind.REFUSED, skewed, (helper,), text, "no set helps")
+            self._out.record(DecisionKind.REFUSED, skewed, (helper,), text, "no set helps")
             return
         self._moved.update(dict.fromkeys(buckets, helper))
-        self._out.tell(
-            Kind.STARTED,
+        self._out.record(
+            DecisionKind.STARTED,
             skewed,
             (helper,),
             f"mini-partitions {buckets} of worker {skewed} move to worker {helper}: expected loads change from "

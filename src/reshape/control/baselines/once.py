@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from reshape.control.commands import Command
 from reshape.control.events import (
-    Drained,
     Event,
     InputEnded,
     MetricsCollected,
     StateTransferred,
     TransferFailed,
-    Watermark,
 )
 from reshape.control.outbox import Outbox
 from reshape.control.profile import OperatorProfile, StateKind
@@ -21,7 +19,7 @@ from reshape.control.reshaping.helpers import rank_candidates, skew_test
 from reshape.control.routing import RoutingTable, Shares
 from reshape.control.sensing.observation import Observation
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Decision, Kind
+from reshape.control.story import Decision, DecisionKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,6 @@ class PairingBrain(ABC):
         self._helper_of: dict[int, int] = {}
         self._moves: dict[int, Move] = {}
         self._handed: dict[int, Move] = {}  # hand-overs of mutable state, by transfer
-        self._scattered: dict[int, set[int]] = {}
 
     @property
     def table(self) -> RoutingTable:
@@ -78,9 +75,6 @@ class PairingBrain(ABC):
                     self._return(event.transfer, handed, event.reason)
             case InputEnded():
                 self._seen.input_ended = True
-            case Watermark() | Drained():
-                for owner, helpers in sorted(self._scattered.items()):
-                    self._out.merge(owner, helpers, final=isinstance(event, Drained))
         self._out.publish()
         return self._out.finish()
 
@@ -93,7 +87,7 @@ class PairingBrain(ABC):
 
     def _lost(self, move: Move, reason: str) -> None:
         text = f"state did not reach worker {move.helper} ({reason}); routing stays as it was"
-        self._out.tell(Kind.FAILED, move.skewed, (move.helper,), text)
+        self._out.record(DecisionKind.FAILED, move.skewed, (move.helper,), text)
 
     @abstractmethod
     def _decide(self) -> None:
@@ -130,8 +124,6 @@ class PairingBrain(ABC):
         if move.buckets:
             buckets = frozenset(bucket for bucket, _ in move.buckets)
             self._handed[self._out.hand_over(move.skewed, move.helper, frozenset(), buckets)] = move
-        else:
-            self._scattered.setdefault(move.skewed, set()).add(move.helper)
         self._apply(move)
 
     def _apply(self, move: Move) -> None:

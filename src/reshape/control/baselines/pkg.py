@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from reshape.control.commands import Command
 from reshape.control.errors import StrategyRefused
-from reshape.control.events import Drained, Event, MetricsCollected, Watermark
+from reshape.control.events import Event, MetricsCollected
 from reshape.control.outbox import Outbox
-from reshape.control.profile import OperatorProfile, Partitioning, Split, StateKind
+from reshape.control.profile import OperatorProfile, Partitioning, Split
 from reshape.control.routing import RoutingTable
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Decision, Kind
+from reshape.control.story import Decision, DecisionKind
 
 
 class PartialKeyGrouping:
@@ -52,9 +52,6 @@ class PartialKeyGrouping:
             self._out.routing.use_two_choices()
             everybody = range(self._profile.workers)
             text = "every key may go to two workers from now on; each row goes to the one that got fewer so far"
-            self._out.tell(Kind.STARTED, -1, everybody, text)
-        if isinstance(event, Watermark | Drained) and self._profile.state is StateKind.MUTABLE:
-            for owner in range(self._profile.workers):
-                self._out.merge(owner, None, final=isinstance(event, Drained))
+            self._out.record(DecisionKind.STARTED, -1, everybody, text)
         self._out.publish()
         return self._out.finish()

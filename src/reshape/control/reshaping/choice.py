@@ -23,7 +23,6 @@ class HelperChoice:
         self._settings = settings
         self._seen = seen
         self._transfers = transfers
-        self._backlog = settings.backlog and not profile.order_matters
 
     def choose(self, worker: int, candidates: Sequence[int], most: int) -> tuple[int, ...]:
         """Candidates are in order, the best first."""
@@ -52,6 +51,6 @@ class HelperChoice:
             return {w: seen.queued[w] / total for w in (worker, *candidates)}, outlook
         left = None if seen.remaining is None else float(seen.remaining)
         whole = None if left is None else seen.routed_total + left
-        backlog = float(seen.queued[worker]) if self._backlog else 0.0
+        backlog = float(seen.queued[worker]) if self._settings.backlog else 0.0
         outlook = Outlook(whole, left, seen.input_rate, backlog)
         return {w: seen.fraction(w) for w in (worker, *candidates)}, outlook

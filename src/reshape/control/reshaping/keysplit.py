@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from reshape.control.outbox import Outbox, names, rows
 from reshape.control.profile import OperatorProfile
 from reshape.control.reshaping.mitigation import Mitigation, Phase, Transfer
-from reshape.control.reshaping.shares import KeySet, choose_keys
+from reshape.control.reshaping.shares import ChosenKeys, choose_keys
 from reshape.control.reshaping.threshold import Forecast, Threshold
 from reshape.control.reshaping.under_way import TransfersUnderWay
 from reshape.control.routing import Key, Shares
 from reshape.control.sensing.observation import Observation
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 
 
 class SplitByKeys:
@@ -64,20 +64,20 @@ class SplitByKeys:
         own, other = seen.predict(m.skewed), seen.predict(helper)
         error = max(own.standard_error, other.standard_error)
         gap_left = self._own(m) - self._others(m)
-        found = threshold.look(gap, Forecast(error, own.mean - other.mean, gap_left, own.windows))
-        if not found.start:
+        test = threshold.look(gap, Forecast(error, own.mean - other.mean, gap_left, own.windows))
+        if not test.start:
             return None
         before = m.part
         ended = self._give(m)
         if ended is not None:
             # Keys given earlier go on helping; only a worker that could give nothing at all is released.
             return None if before else ended
-        self._out.tell(
-            Kind.ITERATED,
+        self._out.record(
+            DecisionKind.ITERATED,
             m.skewed,
             m.helpers,
             f"next iteration: worker {m.skewed} has {rows(gap)} rows more than worker {helper} again; tau was "
-            f"{rows(threshold.tau)} ({found.change.value})",
+            f"{rows(threshold.tau)} ({test.change.value})",
         )
         return None
 
@@ -98,7 +98,7 @@ class SplitByKeys:
     def backlog_moved(self, m: Mitigation, moved: int) -> None:
         """Never happens: nothing queued is moved."""
 
-    def _choose(self, m: Mitigation) -> KeySet:
+    def _choose(self, m: Mitigation) -> ChosenKeys:
         own, others = self._own(m), self._others(m)
         loads = {k: v for k, v in self._seen.key_loads(m.skewed).items() if k not in (m.part or ())}
         chosen = choose_keys(loads, (own - others) / 2)
@@ -108,7 +108,7 @@ class SplitByKeys:
                 f"{rows(self._settings.horizon_rows)} rows and {names(m.helpers)} {others:,.1f}, and every set that "
                 f"could move is empty or larger than the difference"
             )
-            self._out.tell(Kind.REFUSED, m.skewed, m.helpers, text, "no set helps")
+            self._out.record(DecisionKind.REFUSED, m.skewed, m.helpers, text, "no set helps")
         return chosen
 
     def _give(self, m: Mitigation) -> str | None:
@@ -118,8 +118,8 @@ class SplitByKeys:
             return "no set of its keys helps"
         helper = m.helpers[0]
         own, others, loads = self._own(m), self._others(m), self._seen.key_loads(m.skewed)
-        self._out.tell(
-            Kind.CHANGED,
+        self._out.record(
+            DecisionKind.CHANGED,
             m.skewed,
             m.helpers,
             f"{_listed(chosen.keys, loads)} of worker {m.skewed} move to worker {helper}: expected loads "
@@ -138,8 +138,8 @@ class SplitByKeys:
         chosen = choose_keys(loads, (others - own) / 2)
         if not chosen.keys:
             return "its helper's own load is larger by now" if others - own > sum(loads.values()) else None
-        self._out.tell(
-            Kind.ITERATED,
+        self._out.record(
+            DecisionKind.ITERATED,
             m.skewed,
             m.helpers,
             f"next iteration: {names(m.helpers)} has {rows(surplus)} rows more than worker {m.skewed}, at least "

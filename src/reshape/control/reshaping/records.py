@@ -14,7 +14,7 @@ from reshape.control.reshaping.under_way import TransfersUnderWay
 from reshape.control.routing import Key, Shares
 from reshape.control.sensing.observation import Observation
 from reshape.control.settings import FirstPhase, StrategySettings
-from reshape.control.story import Kind
+from reshape.control.story import DecisionKind
 
 # The part that phase one may be limited to: the heaviest keys, until they carry this much of the partition.
 PART_OF_LOAD = 0.5
@@ -103,8 +103,8 @@ class SplitByRecords:
         m.phase = Phase.CATCHING_UP
         self._set_rule(m, _in_proportion(gifts, self._max_denominator))
         what = "all future rows" if m.part is None else f"future rows of its {len(m.part)} heaviest keys"
-        self._out.tell(
-            Kind.CHANGED,
+        self._out.record(
+            DecisionKind.CHANGED,
             m.skewed,
             m.helpers,
             f"phase one: {what} of worker {m.skewed} go to {names(gifts)} until the workloads are similar; "
@@ -115,8 +115,8 @@ class SplitByRecords:
     def _return_load(self, m: Mitigation) -> None:
         m.phase = Phase.RETURNING
         self._set_rule(m, None)
-        self._out.tell(
-            Kind.CHANGED,
+        self._out.record(
+            DecisionKind.CHANGED,
             m.skewed,
             m.helpers,
             f"phase one, reversed: all future rows of worker {m.skewed} stay with it until it has caught up; "
@@ -139,7 +139,9 @@ class SplitByRecords:
         self._set_rule(m, Shares.of(m.skewed, shares))
         listed = ", ".join(f"{share} to worker {worker}" for worker, share in shares.items())
         of_what = f"worker {m.skewed}'s rows" if m.part is None else f"worker {m.skewed}'s heavy keys' rows"
-        self._out.tell(Kind.CHANGED, m.skewed, m.helpers, f"phase two: {expected}, so of {of_what} go {listed}")
+        self._out.record(
+            DecisionKind.CHANGED, m.skewed, m.helpers, f"phase two: {expected}, so of {of_what} go {listed}"
+        )
         return None
 
     def _level(self, m: Mitigation, *, back: bool = False) -> str | None:
@@ -164,12 +166,12 @@ class SplitByRecords:
         ahead_s = self._out.time - seen.time + self.control_lag_s
         rule = self._out.routing.current.owners.get(m.skewed)
         arriving = seen.input_rate * seen.fraction(m.skewed)
-        found = {}
+        queued = {}
         for worker in m.group:
             rate = 0.0 if worker == m.skewed else seen.input_rate * seen.fraction(worker)
             rate += arriving * (float(rule.share_of(worker)) if rule is not None else worker == m.skewed)
-            found[worker] = max(0, seen.queued[worker] + int(ahead_s * (rate - seen.speed)))
-        return found
+            queued[worker] = max(0, seen.queued[worker] + int(ahead_s * (rate - seen.speed)))
+        return queued
 
     def _hand_backlog(self, m: Mitigation) -> str | None:
         if not self._any_row_may_move(m):
@@ -193,7 +195,7 @@ class SplitByRecords:
         listed = ", ".join(f"{rows(count)} {way} worker {h} ({rows(queued[h])})" for h, count in counts.items())
         whose = "" if m.lender is None else f", which are worker {m.lender}'s,"
         text = f"backlog: of worker {m.skewed}'s {rows(queued[m.skewed])} queued rows{whose} {listed}"
-        self._out.tell(Kind.CHANGED, m.skewed, m.helpers, text)
+        self._out.record(DecisionKind.CHANGED, m.skewed, m.helpers, text)
 
     def _keep_balance(self, m: Mitigation, gap: float, threshold: Threshold) -> str | None:
         """Phase two: start another iteration when the workloads have moved apart, in either direction (§4.3.1)."""
@@ -202,8 +204,8 @@ class SplitByRecords:
         behind = most - seen.workloads[m.skewed] + m.gap_accepted
         gap -= m.gap_accepted
         if most >= seen.eta and behind >= threshold.tau:
-            self._out.tell(
-                Kind.ITERATED,
+            self._out.record(
+                DecisionKind.ITERATED,
                 m.skewed,
                 m.helpers,
                 f"next iteration: a helper of worker {m.skewed} has {rows(behind)} rows more than worker {m.skewed} "
@@ -220,18 +222,18 @@ class SplitByRecords:
             return None
         if seen.workloads[m.skewed] < seen.eta:
             return None
-        found = threshold.look(gap, self._forecast(m))
-        if not found.start:
+        test = threshold.look(gap, self._forecast(m))
+        if not test.start:
             # tau grows while predictions are poor; what is queued can be evened out whatever is predicted.
             if self._settings.backlog and gap >= seen.first_tau and not m.queue_was_dry and self._any_row_may_move(m):
                 self._move(m, self._gifts(m, seen.queued))
             return None
-        self._out.tell(
-            Kind.ITERATED,
+        self._out.record(
+            DecisionKind.ITERATED,
             m.skewed,
             m.helpers,
             f"next iteration: worker {m.skewed} has {rows(gap)} rows more than {names(m.helpers)} again; "
-            f"tau was {rows(threshold.tau)} ({found.change.value})",
+            f"tau was {rows(threshold.tau)} ({test.change.value})",
         )
         if m.queue_was_dry and self._settings.first_phase is not FirstPhase.OFF:
             m.queue_was_dry = False

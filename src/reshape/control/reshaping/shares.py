@@ -73,14 +73,14 @@ def surplus_rows(skewed: int, helpers: Mapping[int, int]) -> dict[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class KeySet:
+class ChosenKeys:
     """Keys to move and their predicted load."""
 
     keys: frozenset[Key]
     load: float
 
 
-def choose_keys(loads: Mapping[Key, float], half_gap: float) -> KeySet:
+def choose_keys(loads: Mapping[Key, float], half_gap: float) -> ChosenKeys:
     """Split by keys: the set whose load comes closest to half of the difference.
 
     Moving a load x changes the difference from 2h to |2h - 2x|: anything below 2h helps, so a set that does not is
@@ -88,10 +88,10 @@ def choose_keys(loads: Mapping[Key, float], half_gap: float) -> KeySet:
     as bits of one integer: exact up to that rounding, and quick for the few dozen keys of a summary.
     """
     if half_gap <= 0:
-        return KeySet(frozenset(), 0.0)
+        return ChosenKeys(frozenset(), 0.0)
     usable = [(key, load) for key, load in loads.items() if 0 < load < 2 * half_gap]
     if not usable:
-        return KeySet(frozenset(), 0.0)
+        return ChosenKeys(frozenset(), 0.0)
     step = max(1.0 if _whole(usable) else 0.0, sum(load for _, load in usable) / KEY_SET_STEPS)
     steps = [max(1, round(load / step)) for _, load in usable]
     reachable = [1]
@@ -106,8 +106,8 @@ def choose_keys(loads: Mapping[Key, float], half_gap: float) -> KeySet:
             wanted -= steps[index]
     load = sum(load for _, load in chosen)
     if not 0 < load < 2 * half_gap:
-        return KeySet(frozenset(), 0.0)
-    return KeySet(frozenset(key for key, _ in chosen), load)
+        return ChosenKeys(frozenset(), 0.0)
+    return ChosenKeys(frozenset(key for key, _ in chosen), load)
 
 
 def _whole(items: Sequence[tuple[Key, float]]) -> bool:

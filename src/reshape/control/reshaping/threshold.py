@@ -101,14 +101,14 @@ class Threshold:
         high = adaptive.high if adaptive.high is not None else RELATIVE_HIGH * forecast.gap
         step = adaptive.increase_by if adaptive.increase_by is not None else self.tau * RELATIVE_STEP
         increased = max(self.tau, min(self.tau + step, self._ceiling))
-        found = adjust_threshold(
+        adjusted = adjust_threshold(
             gap, test_at, forecast.error, low if forecast.sure else 0.0, high, increased, max(self._floor, 1.0)
         )
-        if found.change is Change.KEPT or found.tau == self.tau:
-            return Adjustment(found.start, self.tau, Change.KEPT)
-        self.tau = found.tau
+        if adjusted.change is Change.KEPT or adjusted.tau == self.tau:
+            return Adjustment(adjusted.start, self.tau, Change.KEPT)
+        self.tau = adjusted.tau
         self.adjustments += 1
-        return found
+        return adjusted
 
 
 class Thresholds:
@@ -117,21 +117,21 @@ class Thresholds:
     def __init__(self, seen: Observation, settings: StrategySettings) -> None:
         self._seen = seen
         self._settings = settings
-        self._known: dict[int, Threshold] = {}
+        self._by_worker: dict[int, Threshold] = {}
 
     def tau(self, worker: int) -> float:
         """The threshold that holds for a worker now."""
-        known = None if self._seen.input_ended else self._known.get(worker)
-        return known.tau if known is not None else self._seen.first_tau
+        threshold = None if self._seen.input_ended else self._by_worker.get(worker)
+        return threshold.tau if threshold is not None else self._seen.first_tau
 
     def of(self, worker: int) -> Threshold:
         if self._seen.input_ended:  # tau was adjusted for predictions of input, of which there is none
             return Threshold(self._seen.first_tau, None, self._seen.eta)
-        known = self._known.get(worker)
+        threshold = self._by_worker.get(worker)
         # A derived tau follows what is observed until it is adjusted: one long gap between reports must not fix it.
-        if known is None or (self._settings.tau is None and not known.adjustments):
+        if threshold is None or (self._settings.tau is None and not threshold.adjustments):
             tau = self._seen.first_tau
-            known = Threshold(tau, self._settings.adaptive, self._seen.eta)
+            threshold = Threshold(tau, self._settings.adaptive, self._seen.eta)
             if tau < inf:
-                self._known[worker] = known
-        return known
+                self._by_worker[worker] = threshold
+        return threshold

@@ -10,8 +10,8 @@ from reshape.control.events import MetricsCollected
 from reshape.control.profile import OperatorProfile
 from reshape.control.routing import Key
 from reshape.control.sensing.estimator import Estimator, Prediction
-from reshape.control.sensing.hitters import HeavyKeys
 from reshape.control.sensing.migration import seconds_left
+from reshape.control.sensing.scopes import HeavyScopes
 from reshape.control.settings import StrategySettings
 from reshape.control.workload import METRICS
 
@@ -22,8 +22,6 @@ TAU_PERIODS = 4.0
 # Busy time is a share of each second, so its thresholds do not depend on speed (80 % busy is skewed, §7.12).
 BUSY_ETA = 800.0
 BUSY_TAU = 200.0
-# Key counts are halved so often (in reports), for a key that was heavy long ago must not be moved today.
-FADE_EVERY = 16
 # Of the highest speed seen so much is kept from report to report: a worker that has become slow is known in seconds.
 SPEED_KEPT = 0.97
 
@@ -42,16 +40,13 @@ class Observation:
         """Keys and mini-partitions are counted for those brains only that choose among them."""
         count = profile.workers
         for skewed, helpers in (settings.fixed_helpers or {}).items():
-            known = all(0 <= worker < count for worker in (skewed, *helpers))
-            require(known, "fixed_helpers", {skewed: helpers}, f"{profile.name} has workers 0 to {count - 1}")
+            there = all(0 <= worker < count for worker in (skewed, *helpers))
+            require(there, "fixed_helpers", {skewed: helpers}, f"{profile.name} has workers 0 to {count - 1}")
         self._settings = settings
         self._metric = METRICS[settings.metric]
         self._event: MetricsCollected | None = None
-        self._reports = 0
-        self._count_keys = count_keys
-        self._count_buckets = count_buckets
-        self._keys: dict[int, HeavyKeys] = {}
-        self._buckets: dict[int, HeavyKeys] = {}
+        self._keys = HeavyScopes(settings.heavy_keys) if count_keys else None
+        self._buckets = HeavyScopes(settings.buckets_per_worker) if count_buckets else None
         self.estimator = Estimator(count, settings)
         self.workers = count
         self.time = 0.0
@@ -60,12 +55,11 @@ class Observation:
         self.queued: Sequence[int] = [0] * count
         self.speed = 0.0  # rows/s of the fastest worker that had work all the time
         self.input_rate = 0.0  # rows/s that the operator takes in
-        self.remaining: int | None = None
         self.routed_total = 0
         self.input_ended = False  # set by the brain, which is told
 
     def take(self, event: MetricsCollected) -> bool:
-        """Note a report; False if it is older than the last one, the same, or does not fit the operator."""
+        """Take a report in; False if it is older than the last one, the same, or does not fit the operator."""
         fits = all(
             len(column) == self.workers
             for column in (event.workload, event.processed, event.routed, event.received, event.state_bytes)
@@ -80,7 +74,6 @@ class Observation:
         self.time = event.time
         self.workloads = workloads
         self.queued = event.workload
-        self.remaining = event.remaining
         routed = sum(event.routed)
         if before is not None and event.time > before.time:
             self.period = event.time - before.time
@@ -102,19 +95,14 @@ class Observation:
         return True
 
     def _count_scopes(self, event: MetricsCollected) -> None:
-        self._reports += 1
-        if self._reports % FADE_EVERY == 0:
-            for summary in (*self._keys.values(), *self._buckets.values()):
-                summary.fade()
-        for owner, counts in event.keys.items() if self._count_keys else ():
-            if owner not in self._keys:
-                self._keys[owner] = HeavyKeys(self._settings.heavy_keys)
-            self._keys[owner].add(counts)
-        for bucket, count in event.buckets.items() if self._count_buckets else ():
-            owner = bucket % self.workers
-            if owner not in self._buckets:
-                self._buckets[owner] = HeavyKeys(self._settings.buckets_per_worker)
-            self._buckets[owner].add({bucket: count})
+        if self._keys is not None:
+            self._keys.begin_report()
+            for owner, counts in event.keys.items():
+                self._keys.add(owner, counts)
+        if self._buckets is not None:
+            self._buckets.begin_report()
+            for bucket, count in event.buckets.items():
+                self._buckets.add(bucket % self.workers, {bucket: count})
 
     @property
     def eta(self) -> float:
@@ -148,25 +136,17 @@ class Observation:
 
     def key_loads(self, owner: int) -> dict[Key, float]:
         """Predicted rows per horizon of an owner's heavy keys, heaviest first."""
-        return self._loads(self._keys, owner)
+        return {} if self._keys is None else self._keys.loads(owner, self.predict(owner).mean)
 
     def bucket_loads(self, owner: int) -> dict[Key, float]:
         """The same per mini-partition."""
-        return self._loads(self._buckets, owner)
-
-    def _loads(self, summaries: dict[int, HeavyKeys], owner: int) -> dict[Key, float]:
-        if owner not in summaries:
-            return {}
-        load = self.predict(owner).mean
-        return {scope: share * load for scope, share in summaries[owner].shares().items()}
+        return {} if self._buckets is None else self._buckets.loads(owner, self.predict(owner).mean)
 
     def balanced(self, workers: Sequence[int]) -> None:
         """Samples of these workers start anew (§4.3.1)."""
         self.estimator.balanced(workers)
-        for worker in workers:
-            summary = self._keys.get(worker)
-            if summary is not None:
-                summary.fade()
+        if self._keys is not None:
+            self._keys.fade(workers)
 
     def state_bytes(self, worker: int) -> int:
         return self._event.state_bytes[worker] if self._event is not None else 0
@@ -178,6 +158,11 @@ class Observation:
     @property
     def routed(self) -> Sequence[int]:
         return self._event.routed if self._event is not None else [0] * self.workers
+
+    @property
+    def remaining(self) -> int | None:
+        """Rows that sources have still to send, as far as they know."""
+        return self._event.remaining if self._event is not None else None
 
     @property
     def input_left_s(self) -> float:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from reshape.errors import FlowFailed
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Purpose, StreamName
 from reshape.host.moves.peers import NOT_TAKEN, Part
-from reshape.host.worker import Cell, Copied
-from reshape.protocol.errors import FlowFailed
+from reshape.host.worker import Copied, Worker, Workers
 
 # A receiving thread waits so long for the working thread to take state in. It is busy for milliseconds at a time, but a
 # user's function may be slow. The sender asks afterwards: what is late may still be taken.
@@ -20,7 +20,6 @@ TAKE_IN_S = 120.0
 _LABEL = b"reshape.label"  # in the metadata of a stream's schema
 
 Then = Callable[[Exception | None], None]
-CellOf = Callable[[int, int], Cell]
 TransferId = tuple[int, int, int]  # operator, port, transfer
 
 
@@ -95,9 +94,9 @@ class Arrival:
 class Intake:
     """Takes in what arrives at the workers of one host. Used by its working thread; ``arrive`` by any thread."""
 
-    def __init__(self, queues: HostQueues, cell_of: CellOf) -> None:
+    def __init__(self, queues: HostQueues, workers: Workers) -> None:
         self._queues = queues
-        self._cell_of = cell_of
+        self._workers = workers
         self._lock = threading.Lock()
         self._waiting: list[Arrival] = []
         self._closed: Exception | None = None
@@ -150,14 +149,14 @@ class Intake:
         if name.purpose == Purpose.RECALL:
             self._answer(arrival, sender)
             return
-        cell = self._cell_of(name.operator, name.worker)
-        if name.purpose != Purpose.SCATTERED and not cell.is_open(name.port) and sender not in self._recalled:
+        worker = self._workers.get(name.operator, name.worker)
+        if name.purpose != Purpose.SCATTERED and not worker.is_open(name.port) and sender not in self._recalled:
             self.arrive(arrival)  # waits until the input before this one has ended here too
             return
         try:
             if sender in self._recalled:
-                raise FlowFailed(f"worker {cell.worker}", NOT_TAKEN)
-            self._take(cell, arrival)
+                raise FlowFailed(f"worker {worker.number}", NOT_TAKEN)
+            self._take(worker, arrival)
         except Exception as error:
             arrival.settle(error)
             if isinstance(error, Torn):
@@ -175,55 +174,55 @@ class Intake:
         self._recalled.add(sender)
         arrival.settle(FlowFailed(f"worker {arrival.name.worker}", NOT_TAKEN))
 
-    def _take(self, cell: Cell, arrival: Arrival) -> None:
+    def _take(self, worker: Worker, arrival: Arrival) -> None:
         name = arrival.name
         transfer = (name.operator, name.port, name.transfer)
         match name.purpose:
             case Purpose.REPLICA:
                 if transfer in self._forgotten or self.is_drained(name.operator, name.port):
-                    raise FlowFailed(f"worker {cell.worker}", "the transfer was given up")
-                self._take_copy(cell, arrival)
+                    raise FlowFailed(f"worker {worker.number}", "the transfer was given up")
+                self._take_copy(worker, arrival)
             case Purpose.HAND_OVER:
-                self._take_keys(cell, arrival)
+                self._take_keys(worker, arrival)
             case Purpose.HELD:
                 self._returned.setdefault(transfer, []).append(arrival)
             case Purpose.BACKLOG:
-                self._put(cell, arrival, version=0)
+                self._put(worker, arrival, version=0)
             case Purpose.SCATTERED:
-                self._merge(cell, arrival.parts)
+                self._merge(worker, arrival.parts)
 
-    def _take_copy(self, cell: Cell, arrival: Arrival) -> None:
+    def _take_copy(self, worker: Worker, arrival: Arrival) -> None:
         """Only the owner copies its state, and sends to each worker what it has not got yet."""
         extent = arrival.label.extent
         assert extent is not None
-        held = cell.copies.get(extent.owner)
+        held = worker.copies.get(extent.owner)
         try:
-            cell.logic(extent.owner).merge_state([batch for _, batch in arrival.parts])
+            worker.logic(extent.owner).merge_state([batch for _, batch in arrival.parts])
         except Exception as error:
             if held is not None:
-                raise Torn(f"worker {cell.worker}", f"could not take all of a copy: {error}") from error
-            cell.logics.pop(extent.owner, None)
+                raise Torn(f"worker {worker.number}", f"could not take all of a copy: {error}") from error
+            worker.logics.pop(extent.owner, None)
             raise
-        cell.copies[extent.owner] = extent.copied if held is None else held | extent.copied
+        worker.copies[extent.owner] = extent.copied if held is None else held | extent.copied
 
-    def _take_keys(self, cell: Cell, arrival: Arrival) -> None:
+    def _take_keys(self, worker: Worker, arrival: Arrival) -> None:
         """The keys are this worker's now: rows that came back with them go first, then those that waited here."""
         name = arrival.name
         if arrival.label.extent is not None:
-            self._take_copy(cell, arrival)
+            self._take_copy(worker, arrival)
         else:
-            self._merge(cell, arrival.parts)
+            self._merge(worker, arrival.parts)
         transfer = (name.operator, name.port, name.transfer)
         for returned in self._returned.pop(transfer, []):
-            self._put(cell, returned, version=returned.version)
+            self._put(worker, returned, version=returned.version)
         for waiting in (*arrival.label.adopts, name.transfer):
-            self._queues.release(cell.index, name.port, waiting)
+            self._queues.release(worker.index, name.port, waiting)
 
-    def _put(self, cell: Cell, arrival: Arrival, *, version: int) -> None:
+    def _put(self, worker: Worker, arrival: Arrival, *, version: int) -> None:
         """Rows into the queue of a worker. With their version they wait behind older ones that still do."""
         for owner, batch in arrival.parts:
             self._queues.put(
-                cell.index,
+                worker.index,
                 arrival.name.port,
                 owner,
                 batch,
@@ -232,13 +231,13 @@ class Intake:
                 may_wait=False,
             )
 
-    def _merge(self, cell: Cell, parts: list[Part]) -> None:
+    def _merge(self, worker: Worker, parts: list[Part]) -> None:
         merged = False
         for owner in dict.fromkeys(owner for owner, _ in parts):
             try:
-                cell.logic(owner).merge_state([batch for of, batch in parts if of == owner])
+                worker.logic(owner).merge_state([batch for of, batch in parts if of == owner])
             except Exception as error:
                 if merged:
-                    raise Torn(f"worker {cell.worker}", f"could not take all of its state: {error}") from error
+                    raise Torn(f"worker {worker.number}", f"could not take all of its state: {error}") from error
                 raise
             merged = True

@@ -6,7 +6,6 @@ that is taken and kept would count twice.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 import pyarrow as pa
-from pyarrow.flight import FlightClient
 
 from reshape.exchange.errors import ExchangeError, PeerLost
-from reshape.exchange.flight import Access, Outlet, connect
+from reshape.exchange.flight import Outlet
 from reshape.exchange.wire import Envelope, Kind, Purpose, Slice, StreamName
+from reshape.sender.outlets import Outlets
 
 JOIN_S = 5.0
 # A peer that does not say within this time what it has taken is gone: it answers between two batches.
@@ -46,11 +45,9 @@ class Parcel:
 class Peers:
     """The other hosts, as transfers see them."""
 
-    def __init__(self, locations: Sequence[str], access: Access) -> None:
-        self._locations = tuple(locations)
-        self._access = access
+    def __init__(self, outlets: Outlets) -> None:
+        self._outlets = outlets
         self._threads: set[threading.Thread] = set()
-        self._clients: dict[int, FlightClient] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._numbers = count(1)
@@ -78,17 +75,16 @@ class Peers:
         thread.start()
 
     def _send(self, host: int, name: StreamName, parcel: Parcel) -> None:
-        client = self._client(host)
         metadata = parcel.metadata
         outlet: Outlet | None = None
         for sequence, (owner, batch) in enumerate(parcel.parts):
             if outlet is None:
-                outlet = Outlet(client, name, batch.schema.with_metadata(metadata), peer=f"host {host}")
+                outlet = self._outlets.open(host, name, batch.schema.with_metadata(metadata))
             slices = (Slice(name.worker, owner, batch.num_rows),)
             envelope = Envelope(Kind.ROWS, parcel.version, sequence, slices, parcel.combined)
             outlet.send(batch.replace_schema_metadata(metadata), envelope)
         if outlet is None:  # nothing to send is news too
-            outlet = Outlet(client, name, pa.schema([], metadata), peer=f"host {host}")
+            outlet = self._outlets.open(host, name, pa.schema([], metadata))
         outlet.close()
 
     def _settled(self, host: int, name: StreamName, error: Exception) -> Exception | None:
@@ -97,7 +93,7 @@ class Peers:
         question = replace(name, purpose=Purpose.RECALL)
         while not self._closed.is_set():
             try:
-                Outlet(self._client(host), question, pa.schema([]), peer=f"host {host}").close()
+                self._outlets.open(host, question, pa.schema([])).close()
             except ExchangeError as answer:
                 if NOT_TAKEN in str(answer):
                     return error
@@ -108,19 +104,10 @@ class Peers:
                 return None
         return PeerLost(f"host {host}", str(error))
 
-    def _client(self, host: int) -> FlightClient:
-        with self._lock:
-            client = self._clients.get(host)
-            if client is None:
-                client = self._clients[host] = connect(self._locations[host], self._access)
-            return client
-
     def close(self) -> None:
+        """Ask no more, and wait for what is under way; its streams are cut before, by whoever closes the outlets."""
         self._closed.set()
         with self._lock:
-            threads, clients = list(self._threads), list(self._clients.values())
-        for client in clients:
-            with contextlib.suppress(pa.ArrowException):
-                client.close()
+            threads = list(self._threads)
         for thread in threads:
             thread.join(JOIN_S)

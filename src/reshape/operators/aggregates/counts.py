@@ -2,17 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reshape.kernels.codes import different_pairs
 from reshape.kernels.hashing import validity
 from reshape.kernels.keys import KeyColumns, check_keys, normalised
 from reshape.operators.aggregates.base import OPERATOR, AggregateLogic, Groups
-from reshape.operators.aggregates.lists import flattened, lists_of
+from reshape.operators.aggregates.description import Aggregate, OfColumn, OfColumns, SparkCall
+from reshape.operators.aggregates.lists import flattened
+from reshape.operators.aggregates.registry import spark_function
+
+
+@dataclass(frozen=True, slots=True)
+class CountAll(Aggregate):
+    """count(*): rows."""
+
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result"),)
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return ()
+
+    def renumbered(self, number: Callable[[int], int]) -> Self:
+        return self
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return CountLogic()
+
+    def text(self, names: Sequence[str]) -> str:
+        return "count(*)"
+
+
+@dataclass(frozen=True, slots=True)
+class CountDistinct(OfColumns):
+    """Different rows of these columns, those with a null left out."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return CountDistinctLogic(fields)
+
+    def text(self, names: Sequence[str]) -> str:
+        return f"count(distinct {', '.join(names)})"
+
+
+@spark_function("Count", "count, countDistinct", takes_distinct=True)
+@dataclass(frozen=True, slots=True)
+class Count(OfColumn):
+    """Values that are not null."""
+
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result", 1), *CountAll.examples(), *CountDistinct.examples())
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return CountLogic()
+
+    @classmethod
+    def of_call(cls, call: SparkCall) -> Aggregate:
+        if call.distinct:
+            return CountDistinct.of_call(call)
+        if call.arguments != 1:
+            raise call.refused("count one column, or different rows of several with countDistinct")
+        return CountAll(call.name) if call.is_constant() else cls(call.name, call.column())
 
 
 class CountLogic(AggregateLogic):
@@ -70,5 +128,9 @@ class CountDistinctLogic(AggregateLogic):
         return pc.list_value_length(states[0]).cast(pa.int64())
 
     def _distinct(self, values: pa.Array, groups: Groups) -> pa.Array:
-        _, first = KeyColumns([pa.array(groups.codes), values], len(values)).codes()
-        return lists_of(values.take(pa.array(first)), groups.only(first), self._value_type)
+        codes, first = KeyColumns([values], len(values)).codes()
+        group, code = different_pairs(groups.codes, codes, len(first))
+        offsets = np.zeros(groups.count + 1, dtype=np.int64)
+        np.cumsum(np.bincount(group, minlength=groups.count), out=offsets[1:])
+        kept = values.take(pa.array(first[code]))
+        return pa.LargeListArray.from_arrays(pa.array(offsets), kept, type=self.state_types[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,47 @@ import pyarrow.types as pat
 
 from reshape.kernels.hashing import fixed_words, validity
 from reshape.operators.aggregates.base import AggregateLogic, Groups, present, unsupported
+from reshape.operators.aggregates.description import Aggregate, OfColumn, SparkCall
+from reshape.operators.aggregates.registry import spark_function
 
 _ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+@spark_function("Min", "min")
+@dataclass(frozen=True, slots=True)
+class Min(OfColumn):
+    """NaN is greater than all numbers, strings are ordered by their bytes."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return ExtremeLogic(fields[0], "min")
+
+
+@spark_function("Max", "max")
+@dataclass(frozen=True, slots=True)
+class Max(OfColumn):
+    """NaN is greater than all numbers, strings are ordered by their bytes."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return ExtremeLogic(fields[0], "max")
+
+
+@spark_function("First", "first")
+@dataclass(frozen=True, slots=True)
+class First(OfColumn):
+    """The first value (or the first that is not null) that a worker met; which one that is, nobody promises."""
+
+    ignore_nulls: bool = False
+
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result", 1), cls("result", 1, ignore_nulls=True))
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return FirstLogic(fields[0], self.ignore_nulls)
+
+    @classmethod
+    def of_call(cls, call: SparkCall) -> Aggregate:
+        return cls(call.name, call.column(), bool(call.function.ignoreNulls()))
 
 
 class ExtremeLogic(AggregateLogic):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,61 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from reshape.kernels.codes import sorted_segments
 from reshape.operators.aggregates.base import AggregateLogic, Groups, as_doubles, nullable, present, unsupported
+from reshape.operators.aggregates.description import Aggregate, OfColumn, SparkCall
+from reshape.operators.aggregates.registry import spark_function
+
+
+@spark_function("CollectList", "collect_list")
+@dataclass(frozen=True, slots=True)
+class CollectList(OfColumn):
+    """All values that are not null, in no particular order."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return CollectListLogic(fields[0])
+
+
+@spark_function("Median", "median")
+@dataclass(frozen=True, slots=True)
+class Median(OfColumn):
+    """percentile(column, 0.5)."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return PercentileLogic(fields[0], (0.5,), as_list=False)
+
+
+@spark_function("Percentile", "percentile")
+@dataclass(frozen=True, slots=True)
+class Percentile(OfColumn):
+    """Exact, interpolated between the two nearest values. `as_list`: Spark's form with an array of percentages."""
+
+    percentages: tuple[float, ...]
+    as_list: bool = False
+
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result", 1, (0.25,)), cls("result", 1, (0.0, 0.9), as_list=True))
+
+    def __post_init__(self) -> None:
+        if not all(0.0 <= share <= 1.0 for share in self.percentages):
+            raise ValueError(f"percentages of {self.name!r} must be between 0 and 1, got {self.percentages}")
+        if not self.as_list and len(self.percentages) != 1:
+            raise ValueError(f"{self.name!r} has {len(self.percentages)} percentages, which only a list can hold")
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return PercentileLogic(fields[0], self.percentages, self.as_list)
+
+    @classmethod
+    def of_call(cls, call: SparkCall) -> Aggregate:
+        if str(call.function.frequencyExpression().sql()) not in ("1", "1L"):
+            raise call.refused("percentile cannot weigh values by a frequency")
+        if bool(call.function.reverse()):
+            raise call.refused("use percentile(column, 1 - percentage)")
+        shares = call.function.percentageExpression().eval(None)
+        as_list = not isinstance(shares, float | int)
+        percentages = tuple(float(share) for share in shares.toDoubleArray()) if as_list else (float(shares),)
+        return cls(call.name, call.column(), percentages, as_list)
 
 
 def lists_of(values: pa.Array, groups: Groups, kind: pa.DataType) -> pa.Array:
@@ -38,6 +93,7 @@ class CollectListLogic(AggregateLogic):
     """All values that are not null."""
 
     algebraic: ClassVar[bool] = False
+    merging_shrinks: ClassVar[bool] = False
     nullable: ClassVar[bool] = False
 
     def __init__(self, field: pa.Field) -> None:
@@ -62,6 +118,7 @@ class PercentileLogic(AggregateLogic):
     """Spark's `percentile`: exact, linear between the two nearest values, a double whatever the input is."""
 
     algebraic: ClassVar[bool] = False
+    merging_shrinks: ClassVar[bool] = False
 
     def __init__(self, field: pa.Field, percentages: Sequence[float], as_list: bool) -> None:
         if not (pat.is_integer(field.type) or pat.is_floating(field.type) or pat.is_decimal(field.type)):
@@ -81,10 +138,7 @@ class PercentileLogic(AggregateLogic):
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         lengths = pc.list_value_length(states[0]).to_numpy()
         values = states[0].flatten().to_numpy(zero_copy_only=False)
-        # NumPy sorts NaN last, as Spark does.
-        by_value = np.argsort(values)
-        of_value = Groups(np.repeat(np.arange(len(lengths)), lengths)[by_value], len(lengths))
-        ordered = values[by_value[of_value.order]]
+        ordered = sorted_segments(values, lengths)
         starts = np.cumsum(lengths) - lengths
         absent = lengths == 0
         found = [self._interpolated(ordered, starts, lengths, absent, share) for share in self._percentages]

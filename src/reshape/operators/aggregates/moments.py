@@ -3,12 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
 from reshape.operators.aggregates.base import AggregateLogic, Groups, as_doubles, nullable, present, unsupported
+from reshape.operators.aggregates.description import Aggregate, OfColumn, SparkCall
+from reshape.operators.aggregates.registry import spark_function
+
+
+@dataclass(frozen=True, slots=True)
+class _OfNumbers(OfColumn):
+    @classmethod
+    def of_call(cls, call: SparkCall) -> Aggregate:
+        return cls(call.name, call.column(uncast=True))
+
+
+@spark_function("VarianceSamp", "variance, var_samp")
+@dataclass(frozen=True, slots=True)
+class VarSamp(_OfNumbers):
+    """Sample variance; null for one value."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return VarianceLogic(fields[0], sample=True, root=False)
+
+
+@spark_function("VariancePop", "var_pop")
+@dataclass(frozen=True, slots=True)
+class VarPop(_OfNumbers):
+    """Population variance."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return VarianceLogic(fields[0], sample=False, root=False)
+
+
+@spark_function("StddevSamp", "stddev, stddev_samp")
+@dataclass(frozen=True, slots=True)
+class StddevSamp(_OfNumbers):
+    """Sample standard deviation; null for one value."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return VarianceLogic(fields[0], sample=True, root=True)
+
+
+@spark_function("StddevPop", "stddev_pop")
+@dataclass(frozen=True, slots=True)
+class StddevPop(_OfNumbers):
+    """Population standard deviation."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return VarianceLogic(fields[0], sample=False, root=True)
 
 
 class VarianceLogic(AggregateLogic):

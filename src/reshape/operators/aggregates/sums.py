@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
@@ -19,6 +20,8 @@ from reshape.operators.aggregates.base import (
     present,
     unsupported,
 )
+from reshape.operators.aggregates.description import OfColumn
+from reshape.operators.aggregates.registry import spark_function
 from reshape.operators.aggregates.wide_integers import decimals, grouped_sums
 from reshape.operators.errors import OutOfRange
 
@@ -28,24 +31,32 @@ _MOST_DIGITS = 38  # of a Spark decimal
 _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
 
 
-def sum_logic(field: pa.Field) -> AggregateLogic:
-    """sum(column)."""
-    if pat.is_floating(field.type):
-        return SumOfDoubles()
-    if pat.is_integer(field.type) or pat.is_decimal(field.type):
-        return SumOfIntegers(field)
-    if pat.is_null(field.type):
-        return SumOfDoubles()
-    raise unsupported("sum", field)
+@spark_function("Sum", "sum")
+@dataclass(frozen=True, slots=True)
+class Sum(OfColumn):
+    """Integers give a long, decimal(p, s) gives decimal(min(38, p + 10), s), floats give a double."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        kind = fields[0].type
+        if pat.is_floating(kind) or pat.is_null(kind):
+            return SumOfDoubles()
+        if pat.is_integer(kind) or pat.is_decimal(kind):
+            return SumOfIntegers(fields[0])
+        raise unsupported("sum", fields[0])
 
 
-def mean_logic(field: pa.Field) -> AggregateLogic:
-    """avg(column)."""
-    if pat.is_decimal(field.type):
-        return MeanOfDecimals(field)
-    if pat.is_integer(field.type) or pat.is_floating(field.type) or pat.is_null(field.type):
-        return MeanOfDoubles()
-    raise unsupported("mean", field)
+@spark_function("Average", "mean (avg)")
+@dataclass(frozen=True, slots=True)
+class Mean(OfColumn):
+    """A double, or decimal(min(38, p + 4), min(38, s + 4)) of a decimal(p, s)."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        kind = fields[0].type
+        if pat.is_decimal(kind):
+            return MeanOfDecimals(fields[0])
+        if pat.is_integer(kind) or pat.is_floating(kind) or pat.is_null(kind):
+            return MeanOfDoubles()
+        raise unsupported("mean", fields[0])
 
 
 class SumOfDoubles(AggregateLogic):

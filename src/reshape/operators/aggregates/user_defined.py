@@ -3,15 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
 from reshape.operators.aggregates.base import OPERATOR, AggregateLogic, Groups
+from reshape.operators.aggregates.description import OfColumns
 from reshape.operators.errors import UserAggregateFailed
-from reshape.plan.aggregates import UserAggregate
+
+
+@runtime_checkable
+class UserAggregate(Protocol):
+    """A user's own aggregate. A state is any Python value that Arrow can hold as `state_type`.
+
+    `update` gets the rows of one group as a record batch of the named columns, once for each part of the group that
+    arrives together. `merge` must give the same whichever part comes first: parts are made on several workers.
+    """
+
+    state_type: pa.DataType
+    output_type: pa.DataType
+
+    def init(self) -> Any:
+        """The state of a group without rows."""
+        ...
+
+    def update(self, state: Any, rows: pa.RecordBatch) -> Any:
+        """The state with these rows added."""
+        ...
+
+    def merge(self, state: Any, other: Any) -> Any:
+        """The state of both parts together."""
+        ...
+
+    def finish(self, state: Any) -> Any:
+        """The value to show, as `output_type`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UserDefined(OfColumns):
+    """A user's own aggregate of some columns. `names` is what `update` sees them as, where their own will not do."""
+
+    function: UserAggregate
+    names: tuple[str, ...] = ()
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        if self.names:
+            fields = [field.with_name(name) for field, name in zip(fields, self.names, strict=True)]
+        return UserDefinedLogic(self.name, fields, self.function)
+
+    def text(self, names: Sequence[str]) -> str:
+        return f"{type(self.function).__name__}({', '.join(self.names or names)})"
 
 
 class UserDefinedLogic(AggregateLogic):

@@ -17,8 +17,8 @@ from reshape.operators.aggregates.base import Groups
 _LOW = np.int64(0xFFFFFFFF)
 _HALF = np.int64(32)
 
-# Doubles add integers exactly up to here.
-_EXACT = 2.0**53
+# Sums that stay below are exact in 64 bits; almost all do.
+_OVERFLOW = 2**63
 
 
 def grouped_sums(words: Sequence[U64], groups: Groups, width: int) -> list[U64]:
@@ -51,15 +51,15 @@ def decimals(words: Sequence[U64], kind: pa.DataType, absent: Mask) -> pa.Array:
 def _sums_of_longs(values: npt.NDArray[np.int64], groups: Groups) -> list[U64]:
     if not len(values):
         return [np.zeros(groups.count, dtype=np.uint64)] * 2
-    largest = max(abs(float(values.max())), abs(float(values.min())))
-    if largest * len(values) < _EXACT:
-        low = groups.sums(values.astype(np.float64)).astype(np.int64)
+    largest = max(abs(int(values.max())), abs(int(values.min())))
+    if largest * len(values) < _OVERFLOW:
+        low = _added(values, groups)
         return [low.view(np.uint64), (low >> 63).view(np.uint64)]
     return _carried([_added(values & _LOW, groups), _added(values >> _HALF, groups)])
 
 
 def _added(values: npt.NDArray[np.int64], groups: Groups) -> npt.NDArray[np.int64]:
-    """Sums of numbers of 32 bits: no overflow before 2**31 rows."""
+    """Sums that are known to fit, as those of numbers of 32 bits do before 2**31 rows."""
     sums = np.zeros(groups.count, dtype=np.int64)
     np.add.at(sums, groups.codes, values)
     return sums

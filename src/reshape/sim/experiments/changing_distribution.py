@@ -14,7 +14,7 @@ from reshape.datasets.synthetic import RISING_KEY, SKEWED_KEY, changing_distribu
 from reshape.sim.experiments.experiment import Case, Experiment, Outcome, Panel, Series, Summary
 from reshape.sim.experiments.measuring import Pair, Ratio, series_of, summarise
 from reshape.sim.recorder import OperatorRun
-from reshape.sim.scenario import Phase, Scenario, Source, Stage
+from reshape.sim.scenario import InputPhase, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
 
 SKEWED, HELPER = 0, 10
@@ -48,7 +48,7 @@ def _run(params: ChangingParams, seed: int, strategy: str) -> OperatorRun:
     settings = StrategySettings(fixed_helpers=fixed) if strategy == "reshape" else paper
     profile = OperatorProfile("join", params.workers)
     stage = Stage(profile, params.speed, settings, displayed=(SKEWED_KEY, RISING_KEY))
-    source = Source((Phase(before), Phase(after)), params.rows_per_s)
+    source = Source((InputPhase(before), InputPhase(after)), params.rows_per_s)
     scenario = Scenario(source, (stage,), report_s=params.report_s, seed=seed)
     (run,) = simulate(scenario, build(strategy, profile, settings))
     return run

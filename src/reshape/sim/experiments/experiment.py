@@ -96,11 +96,11 @@ class Experiment(Generic[P]):
 
 def with_settings(params: P, settings: Mapping[str, str]) -> P:
     """The parameters with some of them replaced, each read as what it was."""
-    known = {each.name: getattr(params, each.name) for each in fields(params)}  # type: ignore[arg-type]
+    current = {each.name: getattr(params, each.name) for each in fields(params)}  # type: ignore[arg-type]
     changes = {}
     for name, text in settings.items():
-        require(name in known, "--set", name, f"one of {', '.join(known)}")
-        before = known[name]
+        require(name in current, "--set", name, f"one of {', '.join(current)}")
+        before = current[name]
         try:
             changes[name] = (
                 tuple(type(before[0])(part) for part in text.split(","))

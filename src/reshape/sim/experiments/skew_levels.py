@@ -15,7 +15,7 @@ from reshape.sim import metrics
 from reshape.sim.experiments.experiment import Case, Experiment, Outcome, Panel, Series, Summary
 from reshape.sim.experiments.measuring import Ratio, load_balancing, pair_of, series_of, ttr
 from reshape.sim.recorder import OperatorRun
-from reshape.sim.scenario import Phase, Scenario, Source, Stage
+from reshape.sim.scenario import InputPhase, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
 
 JOINS = ("date", "item")
@@ -74,9 +74,9 @@ def _run(params: SkewLevelsParams, seed: int, strategy: str, workers: int) -> li
     ranked = sorted(items, key=lambda key: (-items[key], key))
     stages = (
         Stage(profiles[0], speed, settings),
-        Stage(profiles[1], speed, settings, input=(Phase(items),), displayed=(ranked[0], ranked[TOP])),
+        Stage(profiles[1], speed, settings, input=(InputPhase(items),), displayed=(ranked[0], ranked[TOP])),
     )
-    source = Source((Phase(keys["date"]),), sum(keys["date"].values()) / params.input_s)
+    source = Source((InputPhase(keys["date"]),), sum(keys["date"].values()) / params.input_s)
     scenario = Scenario(
         source, stages, tick_s=params.report_s / 2, report_s=params.report_s, display_s=params.report_s, seed=seed
     )

@@ -15,7 +15,7 @@ from reshape.sim import metrics
 from reshape.sim.experiments.experiment import Case, Experiment, Outcome, Panel, Series, Summary
 from reshape.sim.experiments.measuring import Ratio, load_balancing, pair_of, series_of, summarise
 from reshape.sim.recorder import OperatorRun
-from reshape.sim.scenario import Phase, Scenario, Source, Stage
+from reshape.sim.scenario import InputPhase, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
 
 PERCENTILES = (1, 25, 50, 75, 99)
@@ -59,7 +59,7 @@ def _run(params: SortParams, seed: int, strategy: str, workers: int) -> Operator
         "sort", workers, state=StateKind.MUTABLE, partitioning=Partitioning.RANGE, combinable=False
     )
     stage = Stage(profile, speed, settings, displayed=_displayed(rows))
-    source = Source((Phase(rows),), sum(rows.values()) / params.input_s)
+    source = Source((InputPhase(rows),), sum(rows.values()) / params.input_s)
     scenario = Scenario(
         source, (stage,), tick_s=params.report_s, report_s=params.report_s, display_s=params.report_s, seed=seed
     )
@@ -85,7 +85,7 @@ def _measure(
     extra = {
         "skewed_workers": len(skewed),
         "percentiles": {f"p{p}": round(metrics.percentile(values, p), 3) for p in PERCENTILES},
-        "merge_s": round(run.merge_s, 3),
+        "merge_s": round(run.merges.final_s, 3),
     }
     busiest = sorted(pairs, key=lambda pair: -run.routed[pair.skewed])[:5]
     return summary | extra, series_of(run, busiest, [ratio])

@@ -13,7 +13,7 @@ from reshape.control.strategies import build
 from reshape.datasets.tweets import CALIFORNIA, SHORT, tweets_per_location
 from reshape.sim.experiments.measuring import Pair, Ratio, pair_of
 from reshape.sim.recorder import OperatorRun
-from reshape.sim.scenario import Bursts, Network, Phase, Scenario, Source, Stage
+from reshape.sim.scenario import Bursts, InputPhase, Network, Scenario, Source, Stage
 from reshape.sim.simulation import simulate
 
 # The paper's own count: the cluster on which California's worker needs 416 s has 48 workers (§7.2).
@@ -47,8 +47,8 @@ class TweetParams:
         for name in ("tau", "eta", "rows_per_entry", "input_s", "unmitigated_s"):
             require(getattr(self, name) > 0, name, getattr(self, name), "a number above 0")
         named = self.displayed.split(":")
-        known = all(short in SHORT for short in named) and len(named) == 2
-        require(known, "displayed", self.displayed, f"two of {', '.join(SHORT)}, like CA:TX")
+        two_states = all(short in SHORT for short in named) and len(named) == 2
+        require(two_states, "displayed", self.displayed, f"two of {', '.join(SHORT)}, like CA:TX")
 
 
 class TweetJoin:
@@ -91,7 +91,7 @@ class TweetJoin:
         p = self.params
         profile = OperatorProfile("join", workers or p.workers)
         stage = Stage(profile, self.speed, settings, displayed=tuple(SHORT.values()), **self._stage)
-        source = Source((Phase(self.rows),), sum(self.rows.values()) / p.input_s, bursts)
+        source = Source((InputPhase(self.rows),), sum(self.rows.values()) / p.input_s, bursts)
         scenario = Scenario(
             source,
             (stage,),

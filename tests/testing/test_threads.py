@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlparse
 
 import numpy as np
@@ -13,22 +13,25 @@ import pyarrow as pa
 import pytest
 
 from reshape.driver.execution import Execution
+from reshape.errors import FlowFailed
 from reshape.kernels.ordering import Ordering, SortKey
 from reshape.operators.relay import RelaySpec
 from reshape.operators.sort import SortSpec
-from reshape.plan.nodes import MapNode, Node, RelayNode, SortNode, SourceNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
-from reshape.protocol.errors import FlowFailed
-
-from .threads import Cut, ThreadedFlow, cut_up, run_flow
+from reshape.testing import Cut, ThreadCluster, ThreadedFlow, cut_up, run_flow
 
 TABLE = pa.table({"k": pa.array(np.arange(5_000) % 13), "v": pa.array(np.arange(5_000))})
 SOURCE = SourceNode(0, TABLE.schema)
-BY_KEY = RelayNode(SOURCE, RelaySpec(TABLE.schema, (0,)))
+BY_KEY = OperatorNode((SOURCE,), RelaySpec(TABLE.schema, (0,)))
+
+
+PLAN = Planner().plan(BY_KEY, "threads", 2, 5)
+CUT = Cut(3, 6, 400)
 
 
 def run(node: Node, **options: object) -> pa.Table:
-    return run_flow(Planner().plan(node, "threads", 2, 5), [TABLE], Cut(3, 6, 400), **options)  # type: ignore[arg-type]
+    return run_flow(Planner().plan(node, "threads", 2, 5), [TABLE], CUT, **options)  # type: ignore[arg-type]
 
 
 def left_over() -> list[str]:
@@ -48,23 +51,36 @@ def listens(location: str) -> bool:
         return connection.connect_ex((str(address.hostname), int(address.port or 0))) == 0
 
 
+class Watched(ThreadCluster):
+    """Notes where hosts listen while its source runs, and how many rows the source has sent."""
+
+    locations: tuple[str, ...] = ()
+    were_listening = False
+    rows = 0
+
+    def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
+        self.locations = locations
+        self.were_listening = all(listens(location) for location in locations)
+        self.rows = super().run_source(source, attempt, locations)
+        return self.rows
+
+
 def test_all_rows_come_and_nothing_stays() -> None:
-    seen: list[tuple[Execution, bool]] = []
-
-    def look(execution: Execution) -> None:
-        seen.append((execution, all(listens(location) for location in execution._locations)))
-
-    got = run(BY_KEY, on_execution=look)
+    sources = [cut_up(TABLE, np.random.default_rng(3), CUT)]
+    flow = ThreadedFlow(PLAN, sources, cluster=Watched)
+    got = flow.run()
     assert sorted(got["v"].to_pylist()) == list(range(5_000))
-    [(execution, was_listening)] = seen
-    assert was_listening
-    assert execution.source_rows == {0: 5_000}
+    watched = flow.cluster
+    assert isinstance(watched, Watched)
+    assert watched.were_listening
+    assert len(watched.locations) == 2
+    assert watched.rows == 5_000
     assert left_over() == []
-    assert not any(listens(location) for location in execution._locations)
+    assert not any(listens(location) for location in watched.locations)
 
 
 def test_a_sort_is_in_the_order_of_hosts() -> None:
-    got = run(SortNode(SOURCE, SortSpec(TABLE.schema, Ordering((SortKey.descending(0), SortKey(1))))))
+    got = run(OperatorNode((SOURCE,), SortSpec(TABLE.schema, Ordering((SortKey.descending(0), SortKey(1))))))
     want = TABLE.sort_by([("k", "descending"), ("v", "ascending")])
     assert got.equals(want)
 
@@ -89,11 +105,18 @@ def test_a_failure_of_a_source_raises_with_its_cause() -> None:
 
 
 def test_a_flow_that_hangs_says_where() -> None:
-    go_on = threading.Event()
+    is_stuck, go_on = threading.Event(), threading.Event()
+
+    class GivenUp(ThreadedFlow):
+        """Has no more time from the moment on that it hangs."""
+
+        def _await(self, hosts: Sequence[threading.Thread], limit_s: float) -> None:
+            assert is_stuck.wait(limit_s)
+            super()._await(hosts, 0.0)
 
     def stuck(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            flow.give_up()
+            is_stuck.set()
             assert go_on.wait(60)
             yield batch
 
@@ -107,8 +130,8 @@ def test_a_flow_that_hangs_says_where() -> None:
         threading.Thread(target=wait, name="reshape-release", daemon=True).start()
 
     plan = Planner().plan(MapNode(BY_KEY, stuck, TABLE.schema), "threads", 2, 5)
-    flow = ThreadedFlow(plan, [cut_up(TABLE, np.random.default_rng(0), Cut(3, 6, 400))], release)
-    with pytest.raises(TimeoutError, match=r"did not end within 90.0 s(.|\n)*reshape-host-\d(.|\n)*in stuck"):
+    flow = GivenUp(plan, [cut_up(TABLE, np.random.default_rng(0), Cut(3, 6, 400))], release)
+    with pytest.raises(TimeoutError, match=r"did not end within 0.0 s(.|\n)*reshape-host-\d(.|\n)*in stuck"):
         flow.run()
     assert left_over() == []
 

@@ -1,0 +1,148 @@
+"""A flow's attempts: each action on its DataFrame is one, and so is each further try of Spark. Hosts that meet make
+one; it is numbered, and whatever tasks say about it finds its way by that number."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import uuid
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from reshape.driver.admission import check_report
+from reshape.driver.cluster import Cluster
+from reshape.driver.control_plane import BuildBrain
+from reshape.driver.execution import Execution
+from reshape.driver.host_meeting import STALE, HostMeeting
+from reshape.driver.running_result import FirstPartial
+from reshape.errors import FlowFailed
+from reshape.exchange.flight import Access, Tls
+from reshape.observe.event_log import EventLog
+from reshape.observe.representativeness import Shown
+from reshape.plan.balancing import brain_of
+from reshape.plan.physical import PhysicalPlan
+from reshape.protocol.link import POLL_S
+from reshape.protocol.orders import Abort, Orders
+from reshape.protocol.reports import Answer, HostReady, Met, Refused, Report, Sender
+
+
+class Attempts:
+    """What tasks of a flow talk to by way of the driver's service, and what its handle looks at."""
+
+    def __init__(
+        self,
+        name: str,
+        plan: PhysicalPlan,
+        cluster: Cluster,
+        tls: Tls | None = None,
+        log_directory: str | None = None,
+        build_brain: BuildBrain = brain_of,
+    ) -> None:
+        self.name = name
+        self.access = Access(secrets.token_hex(32), tls)
+        self.plan = plan
+        self._cluster = cluster
+        self._log_directory = log_directory
+        self._build_brain = build_brain
+        self._lock = threading.Lock()
+        self._last = 0
+        self._executions: dict[int, Execution] = {}  # the newest one, and those that are not over
+        self._stages: dict[int, int] = {}  # stage of the hosts -> its newest attempt
+        self._meetings: dict[int, HostMeeting] = {}  # by stage of the hosts
+        self._failures: dict[int, FlowFailed] = {}  # stages that are not to be tried again
+
+    def reported(self, sender: Sender, report: Report) -> Answer | None:
+        if isinstance(report, HostReady):
+            check_report(self.plan, report)
+            return self._meeting(report.stage).arrive(report, POLL_S)
+        execution = self._executions.get(sender.attempt)
+        return None if execution is None else execution.reported(sender, report)
+
+    def orders(self, sender: Sender, after: int, wait_s: float) -> Orders:
+        execution = self._executions.get(sender.attempt)
+        if execution is not None:
+            return execution.board.read(sender.task, after, wait_s)
+        return Orders((Abort("the driver", f"attempt {sender.attempt} is over"),), after + 1, over=True)
+
+    @property
+    def newest(self) -> Execution | None:
+        with self._lock:
+            return self._executions[max(self._executions)] if self._executions else None
+
+    @property
+    def failure(self) -> FlowFailed | None:
+        """What ended the newest execution, if it failed."""
+        return self.newest.failure if self.newest is not None else None
+
+    def progress(self) -> list[dict[str, Any]]:
+        return self.newest.result.progress() if self.newest is not None else []
+
+    def partial(self) -> pa.Table | None:
+        return self.newest.result.table() if self.newest is not None else None
+
+    def shown(self) -> Shown | None:
+        return self.newest.shown() if self.newest is not None else None
+
+    def story(self) -> list[str]:
+        return self.newest.control.story() if self.newest is not None else []
+
+    @property
+    def first_partial(self) -> FirstPartial | None:
+        return self.newest.result.first_partial if self.newest is not None else None
+
+    def fail(self, where: str, cause: str) -> None:
+        """Stop the newest execution."""
+        if self.newest is not None:
+            self.newest.fail(where, cause)
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the source jobs of the newest execution to be gone."""
+        if self.newest is not None:
+            self.newest.join(timeout_s)
+
+    def _meeting(self, stage: int) -> HostMeeting:
+        with self._lock:
+            if stage not in self._meetings:
+                kept = {at: meeting for at, meeting in self._meetings.items() if at in self._stages or not meeting.over}
+                new = HostMeeting(self.plan.hosts, partial(self._hosts_ready, stage), partial(self._hosts_lost, stage))
+                self._meetings = {**kept, stage: new}
+            return self._meetings[stage]
+
+    def _hosts_lost(self, stage: int) -> None:
+        before = self._executions.get(self._stages.get(stage, 0))
+        if before is not None:
+            before.fail(STALE.where, STALE.cause, may_retry=True)
+
+    def _hosts_ready(self, stage: int, locations: tuple[str, ...]) -> Met | Refused:
+        """Number the attempt. Spark tries a failed barrier stage again; an error of the flow would only come again."""
+        with self._lock:
+            self._note_failures()
+            failed = self._failures.get(stage)
+            if failed is not None:
+                return Refused(failed.where, failed.cause)
+            self._last += 1
+            execution = self._execution(self._last, stage, locations)
+            self._executions = {number: other for number, other in self._executions.items() if not other.over}
+            self._stages = {at: number for at, number in self._stages.items() if number in self._executions}
+            self._stages[stage] = self._last
+            self._executions[self._last] = execution
+        execution.start()
+        return Met(execution.attempt, locations)
+
+    def _note_failures(self) -> None:
+        """Stages whose newest attempt failed by the flow's own fault; executions that are over are forgotten soon."""
+        for stage, number in self._stages.items():
+            execution = self._executions[number]
+            if execution.failure is not None and not execution.may_retry:
+                self._failures[stage] = execution.failure
+
+    def _execution(self, attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
+        log = EventLog(self._log_directory, f"{self.name}-{attempt}") if self._log_directory else None
+        return Execution(self.plan, attempt, stage, locations, self._cluster, self._build_brain, log)
+
+
+def unique_name(name: str) -> str:
+    """The name of a run: that of its flow, and something that no other run has."""
+    return f"{name}-{uuid.uuid4().hex[:12]}"

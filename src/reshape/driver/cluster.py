@@ -1,0 +1,21 @@
+"""What runs the tasks of a flow: Spark, or threads in tests. An attempt knows no more of it than this."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Cluster(Protocol):
+    """Tasks of one flow. Every method may be called from any thread."""
+
+    def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
+        """Send all rows of a source to the hosts at these locations; returns their number when hosts have them all."""
+
+    def cancel_sources(self, attempt: int) -> None:
+        """Stop the source tasks of an attempt, as soon as may be."""
+
+    def cancel_hosts(self, stage: int, reason: str) -> None:
+        """Let the action that runs the hosts of a stage raise at once, with this reason."""
+
+    def first_error(self, stage: int) -> str:
+        """What the first failed task of a stage failed with."""

@@ -1,0 +1,120 @@
+"""Spark behind the protocol of a cluster: hosts are one barrier stage, sources are ordinary jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from reshape.driver import task_errors
+from reshape.host.host import Host, HostSettings, own_address
+from reshape.machine.task_process import prepare
+from reshape.plan.physical import Edge, PhysicalPlan
+from reshape.protocol.link import FlowAddress
+from reshape.sender.source import SourceTask
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HOST_COLUMN = "__reshape_host"
+
+ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class SparkCluster:
+    """Tasks of one flow as tasks of Spark. ``at`` tells where the flow's driver listens, once that is known."""
+
+    def __init__(
+        self, spark: SparkSession, plan: PhysicalPlan, sources: tuple[DataFrame, ...], at: Callable[[], FlowAddress]
+    ) -> None:
+        self._spark = spark
+        self._plan = plan
+        self._sources = sources
+        self._at = at
+
+    def hosts(self, settings: HostSettings, *, local: bool, numbered: bool) -> DataFrame:
+        """The lazy barrier stage of the hosts; ``numbered``: with a last column that tells a row's host."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        output = next(operator.output for operator in self._plan.operators if operator.target is None)
+        number = pa.field(HOST_COLUMN, pa.int32(), nullable=False) if numbered else None
+        function = host_function(self._plan, self._at(), settings, local, number)
+        schema = from_arrow_schema(output if number is None else output.append(number))
+        return self._spark.range(0, self._plan.hosts, 1, self._plan.hosts).mapInArrow(function, schema, barrier=True)
+
+    def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
+        self._spark.sparkContext.setJobGroup(self._group(attempt), self._plan.source_job(source), True)
+        edge = self._plan.edge(*self._plan.source_target(source))
+        route = source_function(edge, source, self._at(), attempt, locations)
+        counts = _plainly_named(self._sources[source]).mapInArrow(route, "rows long").collect()
+        return sum(row["rows"] for row in counts)
+
+    def cancel_sources(self, attempt: int) -> None:
+        self._spark.sparkContext.cancelJobGroup(self._group(attempt))
+
+    def cancel_hosts(self, stage: int, reason: str) -> None:
+        """The action that runs the hosts raises at once, with this reason, instead of after Spark's four tries."""
+        context: Any = self._spark.sparkContext._jsc.sc()
+        context.cancelStage(stage, reason)
+
+    def first_error(self, stage: int) -> str:
+        """Spark books errors with a little delay; a task that is tried again without one was most likely lost."""
+        error = task_errors.first_error(self._spark.sparkContext, stage)
+        return error or "ExecutorLostFailure: Spark tried the task again and does not say why"
+
+    def _group(self, attempt: int) -> str:
+        return f"reshape-{self._at().name}-{attempt}"
+
+
+def _plainly_named(df: DataFrame) -> DataFrame:
+    """PySpark's mapInArrow looks columns up by name, which fails for a dot in it and for a name that is there twice."""
+    names = df.columns
+    if len(set(names)) == len(names) and not any("." in name or "`" in name for name in names):
+        return df
+    return df.toDF(*(f"c{number}" for number in range(len(names))))
+
+
+def host_function(
+    plan: PhysicalPlan, flow: FlowAddress, settings: HostSettings, local: bool, number: pa.Field | None
+) -> ArrowFunction:
+    """What a barrier task runs; ``number`` is a column for the host's number, if one is wanted behind the result."""
+
+    def host(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import BarrierTaskContext
+
+        prepare()
+        context = BarrierTaskContext.get()
+        index = context.partitionId()
+        for _ in batches:
+            pass  # the input only makes the task exist
+        address = "127.0.0.1" if local else own_address(context.getTaskInfos()[index].address)
+        results = Host(plan, index, flow, settings, address, context.stageId(), context.taskAttemptId()).results()
+        if number is None:
+            yield from results
+            return
+        for batch in results:
+            column = pa.repeat(pa.scalar(index, pa.int32()), batch.num_rows)
+            yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=batch.schema.append(number))
+
+    return host
+
+
+def source_function(
+    edge: Edge, source: int, flow: FlowAddress, attempt: int, locations: tuple[str, ...]
+) -> ArrowFunction:
+    """What a source task runs."""
+
+    def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        prepare()
+        context = TaskContext.get()
+        assert context is not None
+        name = f"source-{source}-{context.partitionId()}"
+        task = SourceTask(edge, flow, attempt, locations, name)
+        if context.attemptNumber() > 0:
+            task.refuse_retry(context.stageId())
+        yield task.run(batches)
+
+    return route

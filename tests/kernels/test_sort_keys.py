@@ -1,0 +1,43 @@
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from reshape.kernels import sort_keys
+from reshape.kernels.ordering import Ordering, SortKey
+from reshape.kernels.sort_keys import sorted_order
+
+ROWS = 3_000
+
+
+def columns(seed: int) -> dict[str, pa.Array]:
+    rng = np.random.default_rng(seed)
+    absent = rng.random(ROWS) < 0.1
+    few = rng.integers(-3, 4, ROWS)
+    return {
+        "small span": pa.array(few, mask=absent),
+        "wide": pa.array(rng.integers(-(2**62), 2**62, ROWS)),
+        "all bits": pa.array(np.where(few > 0, 2**63 - 1, -(2**63))),
+        "float": pa.array(np.where(few == 0, np.nan, few * -0.5), mask=absent),
+        "repeated string": pa.array([None if v == 2 else "x" * 20 + str(v) for v in few.tolist()]),
+        "different string": pa.array([f"{v}-{i}" for i, v in enumerate(few.tolist())]),
+        "only nulls": pa.nulls(ROWS, pa.string()),
+        "one string": pa.array(["same"] * ROWS),
+    }
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("presorted", [True, False])
+def test_packed_digits_and_ranks_order_as_plain_digits_do(
+    ascending: bool, presorted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = columns(seed=1)
+    for names in product(arrays, repeat=2):
+        keys = [arrays[name].slice(5) for name in names]
+        ordering = Ordering((SortKey(0, ascending, nulls_first=True), SortKey(1, not ascending, nulls_first=False)))
+        found = sorted_order(keys, ordering, presorted=presorted)
+        with monkeypatch.context() as patch:
+            patch.setattr(sort_keys, "_LEAST_PACKED", ROWS + 1)
+            wanted = sorted_order(keys, ordering, presorted=presorted)
+        assert (found == wanted).all(), names
