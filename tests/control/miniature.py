@@ -36,6 +36,8 @@ from reshape.control.reshaping.controller import Controller
 from reshape.control.routing import Key, RoutingTable, Shares
 from reshape.control.settings import StrategySettings
 
+from ..shares import worker_at
+
 KEYS_PER_OWNER = 4
 ROUTERS = 2
 # Rows that a worker processes in a period of the tests; the scale of everything else.
@@ -187,7 +189,7 @@ class Miniature:
         worker = owner
         if shares is not None:
             scope: object = ("key", key) if key in table.keys else owner
-            worker = shares.worker_at(self._positions[router, scope])
+            worker = worker_at(shares, self._positions[router, scope])
             self._positions[router, scope] += 1
         self.routed[owner] += 1
         self.received[worker] += 1

@@ -20,6 +20,8 @@ from reshape.control.routing import Key, RoutingTable, Shares
 from reshape.control.sensing.reduction import load_reduction, max_load_reduction
 from reshape.control.settings import AdaptiveTau, FirstPhase, StrategySettings
 
+from ..shares import worker_at
+
 # Figure 1: percent of all tweets per month; a month belongs to the join worker J(month mod 6), J6 being 0.
 # The figures for workers that no example uses are chosen so that all add up to 100.
 MONTHS = {"Jan": 8, "Feb": 4, "Mar": 9, "Apr": 1, "May": 7, "Jun": 1}
@@ -53,7 +55,7 @@ class Cluster:
     def send(self, key: str) -> None:
         owner = self.owners[key]
         rule = self.table.shares(key, owner, owner)
-        worker = owner if rule is None else rule.worker_at(self.dealt[owner])
+        worker = owner if rule is None else worker_at(rule, self.dealt[owner])
         self.dealt[owner] += 1
         self.routed[owner] += 1
         self.keys.setdefault(owner, Counter())[key] += 1

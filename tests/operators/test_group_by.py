@@ -24,7 +24,18 @@ from reshape.operators.base import HashedKeys, MiniPartitions
 from reshape.operators.errors import OutOfRange, StateMismatch, UnsupportedAggregate, UserAggregateFailed
 from reshape.operators.group_by import GroupBy, GroupBySpec
 
-from .samples import HASHES_LIKE_NULL, NAN, VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, table
+from .samples import (
+    HASHES_LIKE_NULL,
+    NAN,
+    VALUES,
+    batches_of,
+    feed,
+    hypothesis_rows,
+    listed,
+    over_the_wire,
+    rows_held,
+    table,
+)
 
 QUARTILES = (0.0, 0.25, 0.5, 0.9, 1.0)
 BIG = 10**12
@@ -402,7 +413,7 @@ def test_rows_split_over_owner_and_helpers(data: pa.Table, shares: list[int], ro
         owner.end_port(0)
         for helper in helpers:
             owner.merge_state(over_the_wire(helper.export_scattered()))
-            assert helper.state_rows == 0
+            assert rows_held(helper) == 0
             owner.merge_state(over_the_wire(helper.export_scattered()))  # nothing more to give
         assert counted(owner.finish(), list_columns(spec)) == grouped(spec, data, rows=1000)
 
@@ -457,10 +468,23 @@ def test_state_stays_when_it_is_copied() -> None:
     spec = mixed_spec(data)
     operator, restored = GroupBy(spec), GroupBy(spec)
     feed(operator, 0, data)
-    restored.merge_state(over_the_wire(operator.snapshot()))
+    restored.merge_state(over_the_wire(operator.export_state(None, remove=False)))
     restored.end_port(0)
     lists = list_columns(spec)
     assert counted(operator.finish(), lists) == counted(restored.finish(), lists) == grouped(spec, data)
+
+
+def test_groups_are_found_again_behind_two_that_share_a_hash() -> None:
+    schema = pa.schema([("k", pa.int64())])
+    operator = GroupBy(GroupBySpec(schema, (0,), (CountAll("n"),)))
+    kept = [None, HASHES_LIKE_NULL, 5]
+    for key in [*kept, 9]:
+        operator.add(0, pa.record_batch([pa.array([key], pa.int64())], schema=schema))
+        operator.preview(1)  # what has come is merged
+    list(operator.export_state(HashedKeys(frozenset(hash_rows([pa.array([9])]).tolist())), remove=True))
+    operator.add(0, pa.record_batch([pa.array(kept, pa.int64())], schema=schema))
+    operator.end_port(0)
+    assert counted(operator.finish()) == Result([(key, 2) for key in kept])
 
 
 def test_named_key_and_no_other_is_moved() -> None:
@@ -470,7 +494,7 @@ def test_named_key_and_no_other_is_moved() -> None:
     keys = HashedKeys(frozenset(hash_rows([pa.array([2, 77])]).tolist()))
     (part,) = operator.export_state(keys, remove=True)
     assert part.to_pylist() == [{"__key0": 2, "__aggregate0_0": 2}]
-    assert operator.state_rows == 2
+    assert rows_held(operator) == 2
     assert list(operator.export_state(keys, remove=True)) == []
 
 

@@ -16,7 +16,7 @@ from reshape.operators.errors import PortError, StateMismatch
 from reshape.operators.range_bounds import RangeBounds
 from reshape.operators.sort import Sort, SortSpec
 
-from .samples import VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, rows_of, table
+from .samples import VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, rows_held, rows_of, table
 
 DIRECTIONS = [(ascending, first) for ascending in (True, False) for first in (True, False)]
 
@@ -183,7 +183,7 @@ def test_rows_split_over_owner_and_helpers(
     owner.end_port(0)
     for helper in helpers:
         owner.merge_state(over_the_wire(helper.export_scattered()))
-        assert helper.state_rows == 0
+        assert rows_held(helper) == 0
         assert list(helper.export_scattered()) == []
     assert listed(owner.finish()) == expected(data, ordering)
 
@@ -203,14 +203,14 @@ def test_named_keys_move_and_no_others(data: pa.Table, ordering: Ordering, modul
     assert rows_of(moved) + rows_of(stayed) == rows_of(data)
 
 
-def test_snapshot_keeps_the_state() -> None:
+def test_state_stays_when_it_is_copied() -> None:
     data = table({"a": "string"}, 50, seed=5)
     spec = SortSpec(data.schema, Ordering((SortKey(0),)))
     operator, restored = Sort(spec), Sort(spec)
     feed(operator, 0, data)
-    restored.merge_state(over_the_wire(operator.snapshot()))
+    restored.merge_state(over_the_wire(operator.export_state(None, remove=False)))
     restored.end_port(0)
-    assert operator.state_rows == restored.state_rows == 50
+    assert rows_held(operator) == rows_held(restored) == 50
     assert listed(operator.finish()) == listed(restored.finish())
 
 

@@ -14,23 +14,33 @@ CALLED_BY_OTHERS = {
     "start_call": "Arrow Flight's middleware",
     "sending_headers": "Arrow Flight's middleware",
 }
+# Decorators that enter what they decorate in a list, by which it is found.
+REGISTER = {"spark_function"}
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 WORD = re.compile(r"\w+")
 
 
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
 def defined() -> dict[str, str]:
-    """Names of functions, methods and classes of the package, with the file of each."""
+    """Names of functions, methods and classes of the package that have to be called by name, with the file of each."""
     names: dict[str, str] = {}
     for path in modules():
         for node in ast.walk(tree(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not _is_special(node.name):
+            if isinstance(node, Definition) and not _is_special(node.name) and not _is_registered(node):
                 names[node.name] = name_of(path)
     return names
 
 
 def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
+
+
+def _is_registered(node: Definition) -> bool:
+    calls = [decorator.func for decorator in node.decorator_list if isinstance(decorator, ast.Call)]
+    return any(isinstance(function, ast.Name) and function.id in REGISTER for function in calls)
 
 
 def used() -> set[str]:
