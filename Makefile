@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: setup demo test lint format bench lock clean help
+.PHONY: setup demo check test lint format bench lock clean help
 
 STAMP := .venv/.setup-stamp
 BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
@@ -13,8 +13,11 @@ $(STAMP): pyproject.toml requirements/build.lock requirements/dev.lock scripts/s
 demo: $(STAMP)  ## show what reshape does
 	@.venv/bin/reshape demo
 
-test: lint  ## lint, type checks and all tests
-	@.venv/bin/python -m pytest -q
+check: lint  ## lint, type checks and the tests that need no JVM, on all cores
+	@.venv/bin/python -m pytest -q -n auto -m "not jvm"
+
+test: check  ## all of that, and the tests on Spark
+	@.venv/bin/python -m pytest -q -m jvm
 
 lint: $(STAMP)  ## style and strict type checks
 	@.venv/bin/ruff check --quiet .

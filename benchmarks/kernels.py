@@ -17,11 +17,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from reshape.plan.aggregates import CollectList, CountAll, CountDistinct, Max, Mean, Median, Min, Sum
 
 from reshape.exchange.router import HashPartitioner, Router
 from reshape.kernels.hashing import hash_rows
 from reshape.kernels.ordering import Ordering, SortKey
+from reshape.operators.aggregates.counts import CountAll, CountDistinct
+from reshape.operators.aggregates.extremes import Max, Min
+from reshape.operators.aggregates.lists import CollectList, Median
+from reshape.operators.aggregates.sums import Mean, Sum
 from reshape.operators.group_by import Combiner, GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.range_bounds import RangeBounds

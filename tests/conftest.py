@@ -8,6 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long one example takes says something about the machine only.
+settings.register_profile("reshape", deadline=None)
+settings.load_profile("reshape")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever asks for a Spark session needs a JVM; tests that start one in another way say so themselves."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+            item.add_marker("jvm")
 
 
 @pytest.fixture(scope="session")

@@ -89,7 +89,7 @@ def test_tls_needs_three_readable_pem_files(tmp_path: Path) -> None:
     bad.write_text("no certificate")
     with pytest.raises(SettingError, match="tls_certificate given without tls_key, tls_authority"):
         FlowSettings(tls_certificate=str(good)).tls()
-    paths = {"tls_certificate": str(good), "tls_key": str(good)}
+    paths: dict[str, Any] = {"tls_certificate": str(good), "tls_key": str(good)}
     with pytest.raises(SettingError, match=r"tls_authority \(spark.reshape.tls.authority\) = .* cannot be read"):
         FlowSettings(**paths, tls_authority=str(tmp_path / "none")).tls()
     with pytest.raises(SettingError, match=r"bad.pem' is not a PEM file"):

@@ -29,7 +29,7 @@ def verdicts(part: dict[str, Any]) -> list[str]:
     return [each["figure"] for each in part["verdicts"]]
 
 
-@pytest.mark.slow
+@pytest.mark.jvm
 def test_holistic(tmp_path: Path) -> None:
     figures = quick("holistic", tmp_path)
     for part in ("median per key", "sort"):

@@ -1,12 +1,12 @@
 """Faults in transfers: each step of a migration can be made to fail, as a lost connection or a full memory would.
 
-A message of a host to the driver cannot be lost alone, for the host fails when it cannot tell it; it can be late.
+A message of a host to the driver cannot be lost alone, for the host fails when it cannot tell it; it can be late, which
+is for :class:`.valves.Valves` to arrange.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,24 +19,11 @@ from reshape.host.moves import copies, hand_overs
 from reshape.host.moves.intake import Arrival, Intake
 from reshape.host.moves.peers import Parcel, Peers
 from reshape.host.worker import Worker
-from reshape.protocol.link import ControlLink
-from reshape.protocol.reports import (
-    BacklogSent,
-    BacklogStayed,
-    Fenced,
-    Holding,
-    Report,
-    StateArrived,
-    StateStayed,
-    TableApplied,
-    Withdrawn,
-)
 
 # What has no other place to be is tried five times, so after a fault the same thing succeeds for so many times. One try
 # exports the parts of several owners.
 PAUSE = 2
 EXPORTS = 8
-ANSWERS = (Holding, StateArrived, StateStayed, Withdrawn, BacklogSent, BacklogStayed, Fenced, TableApplied)
 
 
 class Injected(Exception):
@@ -44,9 +31,9 @@ class Injected(Exception):
 
 
 class Faults:
-    """Makes a step fail now and then, never for ever. ``hits`` counts how often each kind of thing met the fault.
+    """The first thing of each kind meets the fault; at a ``rate`` others do now and then, none of them for ever.
 
-    The first thing of each kind always meets it, so that no kind goes without by chance.
+    ``hits`` are the kinds that met it, and how often.
     """
 
     def __init__(self, seed: int, rate: float) -> None:
@@ -58,8 +45,8 @@ class Faults:
 
     def strikes(self, what: str, thing: Any, pause: int = PAUSE) -> bool:
         with self._lock:
-            spared = self._rng.random() >= self._rate and self.hits[what] > 0
-            if self._pauses[thing] > 0 or spared:
+            spared = self._rng.random() >= self._rate or self._pauses[thing] > 0
+            if spared and self.hits[what]:
                 self._pauses[thing] -= 1
                 return False
             self._pauses[thing] = pause
@@ -116,30 +103,17 @@ def _at_the_target(faults: Faults) -> Any:
     return patch.object(Intake, "_take", failing)
 
 
-def _in_answers(faults: Faults) -> Any:
-    send = ControlLink.report
-
-    def late(self: ControlLink, *reports: Report, **options: Any) -> None:
-        for kind in {type(report) for report in reports}:
-            if kind in ANSWERS and faults.strikes(kind.__name__, kind):
-                time.sleep(0.05)
-        send(self, *reports, **options)
-
-    return patch.object(ControlLink, "report", late)
-
-
 STEPS: dict[str, Callable[[Faults], Any]] = {
     "export": _in_export,
     "before sending": _in_sending("before"),
     "while sending": _in_sending("middle"),
     "after sending": _in_sending("after"),
     "at the target": _at_the_target,
-    "late answers": _in_answers,
 }
 
 
 @contextmanager
-def faults_in(step: str, seed: int, rate: float = 0.4) -> Iterator[Faults]:
+def faults_in(step: str, seed: int = 0, rate: float = 0.0) -> Iterator[Faults]:
     faults = Faults(seed, rate)
     with ExitStack() as stack:
         stack.enter_context(STEPS[step](faults))

@@ -16,15 +16,18 @@ import pyarrow as pa
 
 from reshape.control.balancing import Balancing
 from reshape.driver import bounds
-from reshape.driver.execution import Execution
 from reshape.exchange.flight import Outlet
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
 from reshape.sender import flushing
 from reshape.testing import Cut, ThreadCluster, ThreadedFlow, cut_up
-from reshape.testing.threads import LIMIT_S
+from reshape.testing.cutting import Partitions
 
-from .brain import Doings, chaos
+from .brain import chaos
+from .samples import Sample
+from .script import STRATEGY, Script, scripted
+from .transfers import Doings
+from .valves import GatedCluster, Valves
 
 # The brain hears of everything about so often; a run of a few tenths of a second then has dozens of events.
 REPORT_S = 0.02
@@ -88,44 +91,41 @@ def slow_links(seed: int, most_s: float) -> Iterator[None]:
         yield
 
 
-def with_chaos(plan: PhysicalPlan, weather: Weather) -> PhysicalPlan:
-    """The same plan with a chaos brain at every input."""
-    mitigation = Balancing("chaos", delay_s=weather.control_s)
-    changes = {"mitigation": mitigation, "cost_s_per_row": weather.row_s}
-    operators = tuple(replace(operator, **changes) for operator in plan.operators)
+def balanced_by(plan: PhysicalPlan, balancing: Balancing, row_s: float = 0.0) -> PhysicalPlan:
+    """The same plan with this brain at every input."""
+    operators = tuple(replace(operator, mitigation=balancing, cost_s_per_row=row_s) for operator in plan.operators)
     return replace(plan, operators=operators, report_s=REPORT_S)
+
+
+def with_chaos(plan: PhysicalPlan, weather: Weather) -> PhysicalPlan:
+    return balanced_by(plan, Balancing("chaos", delay_s=weather.control_s), weather.row_s)
+
+
+def run_script(sample: Sample, script: Script, doings: Doings) -> pa.Table:
+    """Run a sample with a brain at each input that works through a script; its result."""
+    valves = Valves()
+    with scripted(doings, valves, script), fast_control():
+        plan = balanced_by(sample.plan(), Balancing(STRATEGY))
+        result = ThreadedFlow(plan, sample.sources, cluster=partial(GatedCluster, valves)).run()
+    assert valves.gates
+    assert all(gate.is_open for gate in valves.gates.values()), "a script was not worked through"
+    return result
 
 
 def run_chaos(
     plan: PhysicalPlan,
-    tables: Sequence[pa.Table],
+    sources: Sequence[Partitions],
     doings: Doings,
     *,
-    cut: Cut | None = None,
     weather: Weather | None = None,
     settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
-    limit_s: float = LIMIT_S,
 ) -> pa.Table:
-    """Run a plan under chaos; the rows of its result in the order of hosts."""
+    """Run a plan under chaos; its result."""
     weather = weather or Weather.of(doings.seed)
     with chaos(doings), fast_control(), slow_links(doings.seed, weather.link_s):
-        plan = with_chaos(plan, weather)
-        return run_paced(plan, tables, doings.seed, weather, cut=cut, settings=settings, limit_s=limit_s)
+        cluster = partial(PacedCluster, doings.seed, weather.source_s)
+        return ThreadedFlow(with_chaos(plan, weather), sources, cluster=cluster).run(settings)
 
 
-def run_paced(
-    plan: PhysicalPlan,
-    tables: Sequence[pa.Table],
-    seed: int,
-    weather: Weather,
-    *,
-    cut: Cut | None = None,
-    settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
-    limit_s: float = LIMIT_S,
-    executions: list[Execution] | None = None,
-) -> pa.Table:
-    cut = cut or Cut(seed, 4, 150)
-    sources = [cut_up(table, np.random.default_rng([cut.seed, number]), cut) for number, table in enumerate(tables)]
-    seen = executions if executions is not None else []
-    flow = ThreadedFlow(plan, sources, seen.append, partial(PacedCluster, seed, weather.source_s))
-    return flow.run(settings, limit_s)
+def cut_sources(tables: Sequence[pa.Table], cut: Cut) -> list[Partitions]:
+    return [cut_up(table, np.random.default_rng([cut.seed, number]), cut) for number, table in enumerate(tables)]

@@ -16,7 +16,7 @@ import pytest
 from ..endings.remains import MARK, processes, until
 from .terminal import Terminal
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.jvm
 
 COMMAND = [sys.executable, "-m", "reshape.cli.main", "demo", "--quick"]
 TWEETS = 120_000

@@ -1,3 +1,4 @@
+import importlib.metadata
 import json
 from collections.abc import Callable
 
@@ -134,7 +135,7 @@ def test_unusable_directory_and_loopback_are_bad(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("version", "status"), [("2.1.4", "bad"), ("2.2.0", "ok"), ("2.3.3", "ok"), ("3.0.0", "bad")])
 def test_pandas(version: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.importlib.metadata, "version", lambda name: version)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
     assert checks.check_pandas().status == status
 
 

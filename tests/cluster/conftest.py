@@ -41,8 +41,7 @@ class Daemon:
     """A process of the cluster; ready when its log says so."""
 
     def __init__(self, arguments: list[str], ready: str, directory: Path, name: str) -> None:
-        java = ensure_java()
-        assert java
+        ensure_java()
         import pyspark
 
         self._log = directory / f"{name}.log"

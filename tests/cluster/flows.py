@@ -92,6 +92,7 @@ def main() -> None:
     ]
     found["after"] = modules(spark)
     spark.stop()
+    assert sys.__stdout__ is not None
     sys.__stdout__.write(json.dumps(found) + "\n")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from .flows import KINDS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.jvm
 
 SCRIPT = Path(__file__).with_name("flows.py")
 # Only what hangs takes as long.

@@ -13,7 +13,7 @@ from reshape.control.commands import Command, HandOverState, SetRouting
 from reshape.control.events import Event, MetricsCollected, RoutingApplied, StateTransferred, TransferFailed
 from reshape.control.profile import OperatorProfile, Split, StateKind
 from reshape.control.reshaping.controller import Controller
-from reshape.control.routing import Key, RoutingTable
+from reshape.control.routing import RoutingTable
 from reshape.control.settings import StrategySettings
 from reshape.control.story import DecisionKind
 
@@ -86,7 +86,7 @@ class Desk:
         workload: Sequence[int],
         arriving: Sequence[int] = (),
         *,
-        keys: Mapping[int, Mapping[Key, int]] | None = None,
+        keys: Mapping[int, Mapping[Any, int]] | None = None,
         remaining: int | None = None,
         busy: Sequence[float] = (),
         after: float = 1.0,

@@ -33,8 +33,10 @@ from reshape.control.events import (
 )
 from reshape.control.profile import OperatorProfile, Split, StateKind
 from reshape.control.reshaping.controller import Controller
-from reshape.control.routing import RoutingTable
+from reshape.control.routing import Key, RoutingTable, Shares
 from reshape.control.settings import StrategySettings
+
+from ..shares import worker_at
 
 KEYS_PER_OWNER = 4
 ROUTERS = 2
@@ -140,14 +142,16 @@ class Miniature:
             assert repr(table) == before, "a published table was changed"
 
     def _examine_table(self, table: RoutingTable) -> None:
-        rules = [(owner, None, shares) for owner, shares in table.owners.items()]
-        rules += [(key % len(self.workers), key, shares) for key, shares in table.keys.items()]
-        for owner, key, shares in rules:
+        rules: list[tuple[int, int | None, Shares]] = [(owner, None, shares) for owner, shares in table.owners.items()]
+        for key, shares in table.keys.items():
+            assert isinstance(key, int)
+            rules.append((key % len(self.workers), key, shares))
+        for owner, only_key, shares in rules:
             assert sum(share for _, share in shares.parts) == 1
             assert len(shares.parts) == 1 or not self.by_keys, "a key has one worker at a time"
             if not self.mutable and not self.by_keys:
                 for worker in shares.workers:
-                    keys = range(owner, len(self._holder), len(self.workers)) if key is None else [key]
+                    keys = range(owner, len(self._holder), len(self.workers)) if only_key is None else [only_key]
                     missing = [k for k in keys if not self._has_state(worker, k)]
                     assert not missing, f"rows of keys {missing} would go to {worker}, which has no state for them"
 
@@ -185,7 +189,7 @@ class Miniature:
         worker = owner
         if shares is not None:
             scope: object = ("key", key) if key in table.keys else owner
-            worker = shares.worker_at(self._positions[router, scope])
+            worker = worker_at(shares, self._positions[router, scope])
             self._positions[router, scope] += 1
         self.routed[owner] += 1
         self.received[worker] += 1
@@ -245,7 +249,7 @@ class Miniature:
         for known in self.hand_overs.values():
             at = known.command.source if known.stage == "returning" else known.command.target
             waiting[at] += len(known.held)
-        keys: dict[int, dict[int, int]] = {}
+        keys: dict[int, dict[Key, int]] = {}
         for key, rows in self._recent.items():
             keys.setdefault(key % count, {})[key] = rows
         worked = [now - before for now, before in zip(self.processed, self._before, strict=True)]
@@ -274,9 +278,8 @@ class Miniature:
             self.answer(f"worker {helper}", TransferFailed, command.transfer, helper, "as the test says")
             return
         owned = range(command.skewed, len(self._holder), len(self.workers))
-        self._replicas.setdefault((command.skewed, helper), set()).update(
-            owned if command.keys is None else command.keys
-        )  # type: ignore[arg-type]
+        keys = owned if command.keys is None else [key for key in command.keys if isinstance(key, int)]
+        self._replicas.setdefault((command.skewed, helper), set()).update(keys)
         self.answer(f"worker {helper}", StateTransferred, command.transfer, helper, self.state_bytes, 0.01)
 
     def finish_move(self, index: int, *, success: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reshape.control.commands import MoveBacklog, ReplicateState, SetRouting
+from reshape.control.commands import Command, MoveBacklog, ReplicateState, SetRouting
 from reshape.control.events import BacklogMoved, InputEnded, StateTransferred, TransferFailed
 from reshape.control.reshaping.shares import surplus_rows
 from reshape.control.settings import AdaptiveTau, FirstPhase
@@ -14,13 +14,13 @@ from .desk import IMMUTABLE, MUTABLE, SBK, Desk, none_of, only
 LOADED = [800, 100, 100]
 
 
-def moves(commands: list) -> dict[tuple[int, int], int]:
+def moves(commands: list[Command]) -> dict[tuple[int, int], int]:
     found = [command for command in commands if isinstance(command, MoveBacklog)]
     assert all(command.owner in (command.source, command.target) for command in found)
     return {(command.source, command.target): command.rows for command in found}
 
 
-def levelled(desk: Desk) -> list:
+def levelled(desk: Desk) -> list[Command]:
     """The commands with which worker 0 and its helper become level."""
     desk.report([0, 0, 0], LOADED)
     commands = desk.report([500, 21, 80], LOADED)
@@ -62,7 +62,7 @@ def test_helpers_that_have_part_of_the_state_get_no_queued_rows() -> None:
     desk = Desk(backlog=True, first_phase=FirstPhase.PART)
     desk.report([0, 0, 0], LOADED, keys={0: {"a": 500, "b": 300}})
     sent = only(desk.report([500, 20, 80], LOADED, keys={0: {"a": 500, "b": 300}}), ReplicateState)
-    assert sent.keys == {"a"}
+    assert sent.keys == frozenset("a")
     assert none_of(desk.state_arrives(sent.transfer, 1), MoveBacklog)
     desk.apply()
     desk.event(InputEnded)

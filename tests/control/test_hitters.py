@@ -7,14 +7,15 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reshape.control.routing import Key
 from reshape.control.sensing.hitters import HeavyKeys
 
 batches = st.lists(st.dictionaries(st.integers(0, 20), st.integers(-1, 50), max_size=6), max_size=30)
 
 
 @given(batches, st.integers(1, 8))
-def test_guarantees_against_exact_counts(reports: list[dict[int, int]], places: int) -> None:
-    summary, exact = HeavyKeys(places), Counter[int]()
+def test_guarantees_against_exact_counts(reports: list[dict[Key, int]], places: int) -> None:
+    summary, exact = HeavyKeys(places), Counter[Key]()
     for report in reports:
         summary.add(report)
         exact.update({key: rows for key, rows in report.items() if rows > 0})
@@ -31,8 +32,8 @@ def test_guarantees_against_exact_counts(reports: list[dict[int, int]], places: 
 
 
 @given(batches)
-def test_few_keys_are_counted_exactly(reports: list[dict[int, int]]) -> None:
-    summary, exact = HeavyKeys(21), Counter[int]()
+def test_few_keys_are_counted_exactly(reports: list[dict[Key, int]]) -> None:
+    summary, exact = HeavyKeys(21), Counter[Key]()
     for report in reports:
         summary.add(report)
         exact.update({key: rows for key, rows in report.items() if rows > 0})
@@ -40,7 +41,7 @@ def test_few_keys_are_counted_exactly(reports: list[dict[int, int]]) -> None:
 
 
 @given(batches, st.integers(1, 8))
-def test_fading_keeps_shares_sane(reports: list[dict[int, int]], places: int) -> None:
+def test_fading_keeps_shares_sane(reports: list[dict[Key, int]], places: int) -> None:
     summary = HeavyKeys(places)
     for report in reports:
         summary.add(report)

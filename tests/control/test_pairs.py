@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reshape.control.commands import ReplicateState, SetRouting
 from reshape.control.events import InputEnded, MetricsCollected
+from reshape.control.routing import Key
 from reshape.control.story import DecisionKind
 
 from .desk import MUTABLE, Desk, none_of, only
@@ -210,7 +211,7 @@ def test_the_same_report_twice_counts_once() -> None:
     st.floats(0, 100),
 )
 def test_strange_numbers_never_raise(
-    workload: list[int], routed: list[int], remaining: int | None, keys: dict[int, dict[str, int]], after: float
+    workload: list[int], routed: list[int], remaining: int | None, keys: dict[int, dict[Key, int]], after: float
 ) -> None:
     desk = shared(Desk())
     desk.tell(

@@ -16,9 +16,11 @@ from reshape.control.reshaping.controller import Controller
 from reshape.control.reshaping.helpers import Outlook, choose_helpers, reachable_reduction
 from reshape.control.reshaping.shares import record_shares
 from reshape.control.reshaping.threshold import Change, Forecast, Threshold, adjust_threshold, start_earlier
-from reshape.control.routing import RoutingTable, Shares
+from reshape.control.routing import Key, RoutingTable, Shares
 from reshape.control.sensing.reduction import load_reduction, max_load_reduction
 from reshape.control.settings import AdaptiveTau, FirstPhase, StrategySettings
+
+from ..shares import worker_at
 
 # Figure 1: percent of all tweets per month; a month belongs to the join worker J(month mod 6), J6 being 0.
 # The figures for workers that no example uses are chosen so that all add up to 100.
@@ -38,7 +40,7 @@ class Cluster:
         self.queues: list[list[str]] = [[] for _ in range(workers)]
         self.routed = [0] * workers
         self.dealt: Counter[object] = Counter()
-        self.keys: dict[int, Counter[str]] = {}
+        self.keys: dict[int, Counter[Key]] = {}
         self.commands: list[Command] = []
         self.events = 0
 
@@ -53,7 +55,7 @@ class Cluster:
     def send(self, key: str) -> None:
         owner = self.owners[key]
         rule = self.table.shares(key, owner, owner)
-        worker = owner if rule is None else rule.worker_at(self.dealt[owner])
+        worker = owner if rule is None else worker_at(rule, self.dealt[owner])
         self.dealt[owner] += 1
         self.routed[owner] += 1
         self.keys.setdefault(owner, Counter())[key] += 1

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reshape.control.reshaping.shares import backlog_rows, choose_keys, fill_up, record_shares
+from reshape.control.routing import Key
 
 loads = st.floats(0, 1e6)
 
 
 @given(st.dictionaries(st.integers(0, 9), st.integers(1, 60), max_size=7), st.integers(-10, 400))
-def test_chosen_keys_come_closest_to_half_the_difference(keys: dict[int, int], difference: int) -> None:
+def test_chosen_keys_come_closest_to_half_the_difference(keys: dict[Key, float], difference: int) -> None:
     half = difference / 2
     chosen = choose_keys(keys, half)
     assert chosen.load == sum(keys[key] for key in chosen.keys)
@@ -27,7 +28,7 @@ def test_chosen_keys_come_closest_to_half_the_difference(keys: dict[int, int], d
 
 
 @given(st.dictionaries(st.integers(0, 99), st.floats(1e-3, 1e9), max_size=64), st.floats(0, 1e10))
-def test_any_loads_never_make_things_worse(keys: dict[int, float], half: float) -> None:
+def test_any_loads_never_make_things_worse(keys: dict[Key, float], half: float) -> None:
     chosen = choose_keys(keys, half)
     assert chosen.keys <= set(keys)
     assert bool(chosen.keys) == (chosen.load > 0)

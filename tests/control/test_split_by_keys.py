@@ -38,7 +38,7 @@ def test_mutable_state_moves_behind_the_markers_of_the_table_in_the_same_list() 
     commands = detect(Desk(split=SBK, state=MUTABLE))
     assert [type(command) for command in commands] == [HandOverState, SetRouting]
     sent, table = only(commands, HandOverState), only(commands, SetRouting).table
-    assert (sent.source, sent.target, sent.keys, sent.version) == (0, 1, {"a"}, table.version)
+    assert (sent.source, sent.target, sent.keys, sent.version) == (0, 1, frozenset("a"), table.version)
     assert table.keys == {"a": Shares.whole(1)}
 
 
@@ -114,7 +114,7 @@ def test_keys_return_one_by_one_when_the_helper_has_more() -> None:
         desk.report([200, 290, 80], [500, 400, 100], keys=now)
     commands = desk.report([100, 600, 80], [500, 400, 100], keys=now)
     back = only(commands, HandOverState)
-    assert (back.source, back.target, back.keys) == (1, 0, {"a"})
+    assert (back.source, back.target, back.keys) == (1, 0, frozenset("a"))
     assert only(commands, SetRouting).table.keys == {}
     assert only(commands, SetRouting).table.version == back.version
 

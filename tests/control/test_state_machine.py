@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
+from typing import Any
 
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
@@ -62,7 +63,13 @@ class BrainInAnyWeather(RuleBasedStateMachine):
         plan=plans,
     )
     def start(
-        self, workers: int, split: Split, state: StateKind, state_bytes: int, threshold: dict, plan: dict
+        self,
+        workers: int,
+        split: Split,
+        state: StateKind,
+        state_bytes: int,
+        threshold: dict[str, Any],
+        plan: dict[str, Any],
     ) -> None:
         profile = OperatorProfile("operator", workers, split, state)
         self.body = Miniature(profile, StrategySettings(**threshold, **plan), state_bytes)
@@ -88,7 +95,9 @@ class BrainInAnyWeather(RuleBasedStateMachine):
         self.steps += 1
         chance = Random(seed)
         for _ in range(periods):
-            self.body.arrivals(chance.random(), chance.randrange(80), self.pick(hot, len(self.body.workers)), heat)
+            self.body.arrivals(
+                chance.randrange(2**32), chance.randrange(80), self.pick(hot, len(self.body.workers)), heat
+            )
             for worker in self.body.workers:
                 self.body.process(worker, chance.randrange(2 * SPEED))
             self.body.report(after if chance.random() < 0.95 else 40.0, busy=self.busy)
@@ -99,7 +108,7 @@ class BrainInAnyWeather(RuleBasedStateMachine):
     def something_arrives(self, chance: Random, luck: float) -> None:
         """One step of one thing under way, or one message; without luck it fails or is lost."""
         body, lucky = self.body, chance.random() < luck
-        steps: list[Callable[[], None]] = []
+        steps: list[Callable[[], object]] = []
         for channel in [name for name, queue in body.answers.items() if queue]:
             steps.append(partial(body.deliver, channel) if lucky else body.answers[channel].popleft)
         if body.copies:
@@ -142,7 +151,8 @@ class BrainInAnyWeather(RuleBasedStateMachine):
     @rule(column=st.sampled_from(["workload", "processed", "routed", "received", "state_bytes"]), width=small)
     def report_nonsense(self, column: str, width: int) -> None:
         if width != len(self.body.workers):
-            nonsense = replace(self.body.reports[-1], **{column: (7,) * width})
+            changes: dict[str, Any] = {column: (7,) * width}
+            nonsense = replace(self.body.reports[-1], **changes)
             self.body.tell(MetricsCollected, *[getattr(nonsense, name) for name in list(nonsense.__slots__)])
 
     # -- messages and transfers ----------------------------------------------------------------------------------

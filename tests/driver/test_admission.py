@@ -19,11 +19,12 @@ from reshape.exchange.tally import NO_COUNTS, RouterCounts
 from reshape.kernels.ordering import Ordering, SortKey
 from reshape.operators.relay import RelaySpec
 from reshape.operators.sort import SortSpec
-from reshape.plan.nodes import RelayNode, SortNode, SourceNode
+from reshape.plan.nodes import OperatorNode, SourceNode
 from reshape.plan.planner import Planner
 from reshape.protocol.codec import Poll, Reports, decode_answer, encode_poll, encode_reports
 from reshape.protocol.errors import MessageRefused
 from reshape.protocol.reports import (
+    AttemptReport,
     BacklogSent,
     BacklogStayed,
     Fenced,
@@ -32,7 +33,6 @@ from reshape.protocol.reports import (
     OperatorDone,
     Preview,
     Progress,
-    Report,
     RouterCounted,
     RouterEnded,
     RouterStarted,
@@ -51,7 +51,8 @@ TABLE = pa.table({"k": pa.array(np.arange(2_000) % 13), "v": pa.array(np.arange(
 SOURCE = SourceNode(0, TABLE.schema)
 HOSTS, WORKERS = 2, 5
 # A sort behind a repartition: two operators, each with one input.
-NODE = SortNode(RelayNode(SOURCE, RelaySpec(TABLE.schema, (0,))), SortSpec(TABLE.schema, Ordering((SortKey(1),))))
+BY_KEY = OperatorNode((SOURCE,), RelaySpec(TABLE.schema, (0,)))
+NODE = OperatorNode((BY_KEY,), SortSpec(TABLE.schema, Ordering((SortKey(1),))))
 PLAN = Planner().plan(NODE, "admission", HOSTS, WORKERS)
 
 ROWS = pa.record_batch({"v": pa.array([1])})
@@ -64,7 +65,7 @@ def progress(**changes: Any) -> Progress:
     return Progress(0, (replace(WORKER, **changes),), None, {})
 
 
-IMPOSSIBLE: list[tuple[Report, str]] = [
+IMPOSSIBLE: list[tuple[AttemptReport, str]] = [
     (RouterStarted(2, 0, "r"), "RouterStarted.operator"),
     *((kind(0, 1, "r", 0), f"{kind.__name__}.port") for kind in (TableApplied, Fenced)),
     *((kind(0, 1, 1), f"{kind.__name__}.port") for kind in (Holding, Withdrawn)),

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from reshape.driver.host_meeting import STALE, HostMeeting
 from reshape.protocol.reports import HostReady, Met, Refused
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Driver:

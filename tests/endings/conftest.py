@@ -66,7 +66,7 @@ class Watched:
     def until_in_the_middle(self) -> list[int]:
         """Wait until rows lie on disk; the processes of the hosts."""
         until("rows on disk", self.spilled)
-        return until("two hosts", lambda: hosts if len(hosts := host_processes(self.mark)) == 2 else None)
+        return until("two hosts", lambda: hosts if len(hosts := host_processes(self.mark)) == 2 else [])
 
     def answer(self) -> dict[str, Any]:
         try:

@@ -59,7 +59,7 @@ def slow_flow(spark: SparkSession, gate: Path, fault: str | None) -> Flow:
 
 def run(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     flow = slow_flow(spark, Path(command["gate"]), command.get("fault"))
-    ended = {"outcome": "success"}
+    ended: dict[str, Any] = {"outcome": "success"}
     try:
         if command["how"] == "collect":
             ended["sum"] = _sum(flow.toDF())
@@ -101,6 +101,7 @@ def _left(spark: SparkSession) -> dict[str, Any]:
 
 
 def say(message: dict[str, Any]) -> None:
+    assert sys.__stdout__ is not None
     sys.__stdout__.write(json.dumps(message) + "\n")
     sys.__stdout__.flush()
 

@@ -15,7 +15,7 @@ from .conftest import Watched
 from .driver import ROWS
 from .remains import host_processes, until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.jvm
 
 LOCAL = "local[4]"
 CLUSTER = "local-cluster[2,2,512]"

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,17 +28,31 @@ from reshape.sender.source import SourceTask
 
 SCHEMA = pa.schema([("k", pa.int64()), ("filling", pa.binary())])
 LIMIT_S = 120.0
+# The very package that the tests run with, be it installed or not.
+PACKAGES = str(Path(reshape.__file__).parents[1])
 
 Partition = Callable[[], Iterator[pa.RecordBatch]]
 
 
-def relay(cost_s_per_row: float) -> PhysicalPlan:
-    """Four workers of one costly operator on one host."""
+def relay(gate: Path | None = None) -> PhysicalPlan:
+    """Four workers of one operator on one host; with a gate they take the first rows and wait for it to be there."""
     port = Port(SCHEMA, keys=(0,), sources=(0,))
+    functions = () if gate is None else (held_by(gate),)
     operator = PhysicalOperator(
-        0, "repartition (operator 0)", RelaySpec(SCHEMA, (0,)), (port,), SCHEMA, cost_s_per_row=cost_s_per_row
+        0, "repartition (operator 0)", RelaySpec(SCHEMA, (0,)), (port,), SCHEMA, functions=functions
     )
     return PhysicalPlan("memory", (operator,), hosts=1, workers=4)
+
+
+def held_by(gate: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        deadline = time.monotonic() + LIMIT_S
+        while not gate.exists():
+            assert time.monotonic() < deadline, f"{gate} was not there within {LIMIT_S:.0f} s"
+            time.sleep(0.02)
+        yield from batches
+
+    return wait
 
 
 class _FedCluster:
@@ -53,7 +68,7 @@ class _FedCluster:
 
         def run_task(number: int) -> int:
             task = SourceTask(edge, self._at(), attempt, locations, f"source-{source}-{number}")
-            return int(task.run(self._partitions[number]()).column(0)[0].as_py())
+            return task.run(self._partitions[number]())
 
         with ThreadPoolExecutor(len(self._partitions)) as pool:
             return sum(pool.map(run_task, range(len(self._partitions))))
@@ -88,22 +103,24 @@ class FedFlow(Attempts):
         return FlowAddress(self.name, self.location, self.access)
 
     def run(
-        self, cost_s_per_row: float, directory: Path, watch: Callable[[], None] = lambda: None, **settings: Any
+        self, gate: Path, directory: Path, watch: Callable[[], None] = lambda: None, **settings: Any
     ) -> dict[str, Any]:
-        """Run to the end; what the host says then. ``watch`` is called while it runs."""
+        """Run to the end; what the host says then. ``watch`` is called before its workers go on."""
         service = DriverService("127.0.0.1")
         self.location = service.register(self.name, self)
         command = [
-            *(sys.executable, __file__, self.name, self.location, self.access.secret, str(cost_s_per_row)),
+            *(sys.executable, __file__, self.name, self.location, self.access.secret, str(gate)),
             json.dumps(settings),
         ]
-        # The same package as here, wherever that is.
-        package = str(Path(reshape.__file__).parents[1])
-        environment = {"SPARK_LOCAL_DIRS": str(directory), "PATH": "/usr/bin:/bin", "PYTHONPATH": package}
+        environment = {"SPARK_LOCAL_DIRS": str(directory), "PATH": "/usr/bin:/bin", "PYTHONPATH": PACKAGES}
         host = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         try:
-            assert self.started.wait(LIMIT_S)
+            deadline = time.monotonic() + LIMIT_S
+            while not self.started.wait(0.1):
+                assert host.poll() is None, "the host has ended"
+                assert time.monotonic() < deadline, f"the host did not come within {LIMIT_S:.0f} s"
             watch()
+            gate.touch()
             out, _ = host.communicate(timeout=LIMIT_S)
             self.join(LIMIT_S)
         finally:
@@ -121,13 +138,13 @@ def resident(name: str) -> int:
 
 
 def main() -> None:
-    name, location, secret, cost, settings = sys.argv[1:]
+    name, location, secret, gate, settings = sys.argv[1:]
     options = json.loads(settings)
     file_limit = options.pop("file_limit", None)
     if file_limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
     flow = FlowAddress(name, location, Access(secret))
-    host = Host(relay(float(cost)), 0, flow, HostSettings(**options), "127.0.0.1")
+    host = Host(relay(Path(gate)), 0, flow, HostSettings(**options), "127.0.0.1")
     rows, error, before = 0, "", resident("VmRSS")
     try:
         for batch in host.results():

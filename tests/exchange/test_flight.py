@@ -19,7 +19,7 @@ from reshape.exchange.wire import Envelope, Kind, Slice, StreamName
 from ..certificates import certificate_for
 
 SECRET = "a-secret-of-this-run"
-SOON_S = 20.0
+SOON_S = 60.0
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
 

@@ -6,7 +6,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +17,7 @@ from pyarrow import flight
 from reshape.exchange.flight import Access, connect
 from reshape.exchange.wire import StreamName
 
-from .host_process import SCHEMA, FedFlow, Partition, relay
-
-pytestmark = pytest.mark.slow
+from .host_process import LIMIT_S, SCHEMA, FedFlow, Partition, relay
 
 BUDGET = 16 * 1024 * 1024
 ROW_BYTES = 1_024
@@ -27,7 +25,6 @@ BATCH_ROWS = 512
 BATCHES = 704  # in each of two partitions: 44 times the budget
 PARTITIONS = 2
 ROWS = PARTITIONS * BATCHES * BATCH_ROWS
-COST_S = 5e-6  # a row, of which the slow worker gets almost all: about three seconds
 # Beside the queues: messages on their way in, a batch in work, results that Spark has not taken yet, and what the
 # allocator keeps of them. Measured with spilling: 136 to 192 MiB in all, be the input 176 or 1,408 MiB.
 BESIDE = 256 * 1024 * 1024
@@ -56,50 +53,59 @@ class Input:
             yield pa.RecordBatch.from_arrays([pa.array(keys, pa.int64()), filling], schema=SCHEMA)
 
 
-def test_ten_times_the_budget_with_spilling(tmp_path: Path) -> None:
-    source = Input()
-    flow = FedFlow(relay(COST_S), source.partitions())
-    most = 0
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """Workers take the first rows and then none until it is there."""
+    return tmp_path / "open"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "local").mkdir()
+    return tmp_path / "local"
+
+
+def wait_until(what: str, is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"waited {LIMIT_S:.0f} s for {what}"
+        time.sleep(0.02)
+
+
+def test_ten_times_the_budget_with_spilling(directory: Path, gate: Path) -> None:
+    flow = FedFlow(relay(), Input().partitions())
 
     def watch() -> None:
-        nonlocal most
-        while flow.execution is not None and not flow.execution.over:
-            most = max(most, _bytes_on_disk(tmp_path))
-            time.sleep(0.02)
+        wait_until("rows on disk", lambda: _bytes_on_disk(directory) > BUDGET)
 
-    said = flow.run(COST_S, tmp_path, watch, queue_bytes=BUDGET)
-    print(f"\nspilling: {said}, most on disk {most:,}")
+    said = flow.run(gate, directory, watch, queue_bytes=BUDGET)
     assert (said["rows"], said["error"]) == (ROWS, "")
     assert max(10 * BUDGET, 2 * BESIDE) < ROWS * ROW_BYTES
-    assert most > BUDGET, "rows had to wait on disk"
     assert said["grown"] < BUDGET + BESIDE
-    assert list(tmp_path.iterdir()) == []
+    assert list(directory.iterdir()) == []
 
 
-def test_ten_times_the_budget_with_back_pressure(tmp_path: Path) -> None:
+def test_ten_times_the_budget_with_back_pressure(directory: Path, gate: Path) -> None:
     source, batches = Input(), BATCHES // 4
     rows = PARTITIONS * batches * BATCH_ROWS
-    # Progress is a moment old; with a worker as slow as this, few rows are processed in a moment.
-    cost = 4 * COST_S
-    flow = FedFlow(relay(cost), source.partitions(batches))
-    most = 0
+    flow = FedFlow(relay(), source.partitions(batches))
+    read: list[int] = []
+
+    def at_a_halt() -> bool:
+        read.append(source.rows)
+        return len(read) > 25 and read[-25] == read[-1]
 
     def watch() -> None:
-        nonlocal most
-        while flow.execution is not None and not flow.execution.over:
-            read = source.rows  # before what was processed: the difference may only be too small
-            processed = sum(sum(worker["processed"]) for worker in flow.progress())
-            if processed:
-                most = max(most, (read - processed) * ROW_BYTES)
-            time.sleep(0.02)
+        """Nobody takes rows, so sources come to a halt; a look too early sees fewer rows than they have read."""
+        wait_until("rows that wait", lambda: source.rows * ROW_BYTES > BUDGET // 2)
+        wait_until("sources that wait", at_a_halt)
 
-    said = flow.run(cost, tmp_path, watch, queue_bytes=BUDGET, spill=False)
-    print(f"\nback-pressure: {said}, most between source and operator {most:,}")
+    said = flow.run(gate, directory, watch, queue_bytes=BUDGET, spill=False)
     assert (said["rows"], said["error"]) == (rows, "")
     assert rows * ROW_BYTES > 10 * BUDGET
     assert said["grown"] < BUDGET + BESIDE
-    assert BUDGET // 2 < most < BUDGET + IN_FLIGHT, "senders had to wait"
-    assert list(tmp_path.iterdir()) == []
+    assert read[-1] * ROW_BYTES < BUDGET + IN_FLIGHT, "senders had to wait"
+    assert list(directory.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -111,23 +117,27 @@ def test_ten_times_the_budget_with_back_pressure(tmp_path: Path) -> None:
     ids=["limit", "disk"],
 )
 def test_no_room_on_disk_ends_the_flow_and_says_what_to_change(
-    tmp_path: Path, settings: dict[str, int], cause: str
+    directory: Path, gate: Path, settings: dict[str, int], cause: str
 ) -> None:
-    flow = FedFlow(relay(COST_S), Input().partitions())
-    said = flow.run(COST_S, tmp_path, queue_bytes=BUDGET // 4, **settings)
+    flow = FedFlow(relay(), Input().partitions())
+
+    def watch() -> None:
+        wait_until("a flow that fails", lambda: flow.failure is not None)
+
+    said = flow.run(gate, directory, watch, queue_bytes=BUDGET // 4, **settings)
     assert flow.failure is not None
     assert flow.execution is not None
     assert not flow.execution.may_retry
     message = str(flow.failure).replace("\n", " ")
-    assert str(tmp_path) in message
+    assert str(directory) in message
     assert re.search(cause, message), message
     assert said["error"]
-    assert list(tmp_path.iterdir()) == []
+    assert list(directory.iterdir()) == []
 
 
 @pytest.mark.parametrize("secret", ["", "wrong"])
-def test_a_running_flow_refuses_strangers(tmp_path: Path, secret: str) -> None:
-    flow = FedFlow(relay(COST_S), Input().partitions(8))
+def test_a_running_flow_refuses_strangers(directory: Path, gate: Path, secret: str) -> None:
+    flow = FedFlow(relay(), Input().partitions(8))
 
     def intrude() -> None:
         name = StreamName(flow.name, 1, "source-0-9", 0, 0)
@@ -140,7 +150,7 @@ def test_a_running_flow_refuses_strangers(tmp_path: Path, secret: str) -> None:
                     writer, _ = client.do_put(flight.FlightDescriptor.for_command(name.pack()), SCHEMA)
                     writer.close()
 
-    said = flow.run(COST_S, tmp_path, intrude)
+    said = flow.run(gate, directory, intrude)
     assert (said["rows"], said["error"]) == (PARTITIONS * 8 * BATCH_ROWS, "")
 
 

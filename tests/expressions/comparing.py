@@ -143,7 +143,7 @@ class Interpreter:
 
     def failure(self, expression: int, row: int) -> str | None:
         """What Spark says when it fails for a row; None if it does not."""
-        from py4j.protocol import Py4JJavaError
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
         try:
             self._bound[expression].eval(self._rows[row])

@@ -146,6 +146,7 @@ def _ordinary(kind: pa.DataType, number: int) -> Any:
 
 def _amounts(kind: pa.DataType, rows: int, nulls: float, rng: np.random.Generator) -> pa.Array:
     """Numbers whose sums fit: what a group-by adds up."""
+    values: list[Any]
     if pat.is_floating(kind):
         values = [
             float(value)

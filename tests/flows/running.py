@@ -54,8 +54,14 @@ class Rig:
 
     def _read(self, df: Any) -> Flow:
         case = self.case
-        spread = {"hosts": case.hosts, "workers": case.workers}
-        return reshape.read(df, name=f"seed-{case.seed}", queue_bytes=case.queue_bytes, spill=case.spill, **spread)
+        return reshape.read(
+            df,
+            name=f"seed-{case.seed}",
+            hosts=case.hosts,
+            workers=case.workers,
+            queue_bytes=case.queue_bytes,
+            spill=case.spill,
+        )
 
     def rows(self, df: Any) -> pa.Table:
         for frame, table in zip(self._frames, self.tables, strict=True):

@@ -3,6 +3,7 @@ import pickle
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,6 +125,7 @@ class TestFindJava:
         error = JavaNotFound(("PATH: no java on it",), 17)
         copy = pickle.loads(pickle.dumps(error))
         assert isinstance(copy, ReshapeError)
+        assert isinstance(copy, JavaNotFound)
         assert (copy.rejected, copy.wanted, str(copy)) == (error.rejected, error.wanted, str(error))
 
 
@@ -214,7 +216,7 @@ class TestWrapper:
         (tmp_path / "file").touch()
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
         monkeypatch.setenv("HOME", str(tmp_path / "file"))
-        monkeypatch.setattr(java_wrapper.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+        monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
         assert self.wrap(make_java("real", "21.0.8")).parent == tmp_path / "tmp" / f"reshape-{os.getuid()}"
 
     def test_directory_of_somebody_else_is_refused(self, make_java: MakeJava, tmp_path: Path) -> None:
@@ -234,13 +236,13 @@ class TestWrapper:
         )
         command = [sys.executable, "-c", code, str(home), self.FLAG]
         processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(6)]
-        answers = {process.communicate(timeout=30)[0].strip() for process in processes}
+        answers = {process.communicate(timeout=120)[0].strip() for process in processes}
         assert len(answers) == 1
         wrapper = Path(answers.pop())
         assert [path.name for path in (wrapper / "bin").iterdir()] == ["java"]
 
 
-@pytest.mark.slow
+@pytest.mark.jvm
 def test_spark_runs_without_java_on_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", path_without_java(tmp_path))

@@ -46,7 +46,7 @@ def found() -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.slow
+@pytest.mark.jvm
 def test_a_local_session_fits_flows(found: dict[str, Any]) -> None:
     conf = found["conf"]
     assert conf["spark.master"] == "local[4]"
@@ -58,7 +58,7 @@ def test_a_local_session_fits_flows(found: dict[str, Any]) -> None:
     assert found["rows"] == {str(k): 15 if k < 2 else 14 for k in range(7)}
 
 
-@pytest.mark.slow
+@pytest.mark.jvm
 def test_a_session_that_runs_is_used_only_if_it_fits(found: dict[str, Any]) -> None:
     assert found["again"]
     assert found["differs"].startswith("UnsuitableSession: local_session: a Spark session runs already")
@@ -66,7 +66,7 @@ def test_a_session_that_runs_is_used_only_if_it_fits(found: dict[str, Any]) -> N
     assert "spark.stop()" in found["differs"]
 
 
-@pytest.mark.slow
+@pytest.mark.jvm
 def test_a_session_with_dynamic_allocation_is_refused(found: dict[str, Any]) -> None:
     assert found["dynamic"].startswith("UnsuitableSession: flows need executors that stay")
 

@@ -1,10 +1,10 @@
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from reshape.machine import spark_trial
 from reshape.machine.spark_trial import SparkTrialFailed, try_spark
 
 
@@ -21,7 +21,7 @@ def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) ->
     program = tmp_path / "python"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(spark_trial.sys, "executable", str(program))
+    monkeypatch.setattr(sys, "executable", str(program))
 
 
 def test_failure_says_what_was_printed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,11 +40,11 @@ def test_time_limit_ends_the_job_and_its_children(
     tmp_path: Path, local_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interpreter(tmp_path, monkeypatch, f"touch here; sleep 60 & echo $! > {tmp_path}/child; wait")
-    with pytest.raises(SparkTrialFailed, match="did not end within 1 s"):
-        try_spark(limit_seconds=1)
+    with pytest.raises(SparkTrialFailed, match="did not end within 3 s"):
+        try_spark(limit_seconds=3)
     assert list(local_directory.iterdir()) == []
     child = int((tmp_path / "child").read_text())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while runs(child) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not runs(child)

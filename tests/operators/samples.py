@@ -5,11 +5,14 @@ import decimal
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
+
+from reshape.operators.base import Operator
 
 NAN = float("nan")
 HASHES_LIKE_NULL = -6884282663029611473  # the one long that does
@@ -117,6 +120,11 @@ def over_the_wire(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
             writer.write_batch(bare)
         arrived += list(pa.ipc.open_stream(sink.getvalue()))
     return arrived
+
+
+def rows_held(operator: Operator) -> int:
+    """Rows (groups, for a group-by) of its state, as another object would get them; the operator keeps them."""
+    return sum(batch.num_rows for batch in deepcopy(operator).export_state(None, remove=True))
 
 
 def hypothesis_rows(kinds: dict[str, str], largest: int = 40) -> st.SearchStrategy[pa.Table]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,20 +13,21 @@ import pytest
 
 from reshape.scan.errors import SplitUnreadable
 from reshape.scan.planning import plan_scan
+from reshape.scan.scan import Scan
 
 from .conftest import read_all
 
 pytestmark = pytest.mark.slow
 
 
-def write(folder, **tables):
+def write(folder: Path, **tables: Any) -> Any:
     folder.mkdir(exist_ok=True)
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet")
     return str(folder)
 
 
-def test_missing_and_reordered_columns(session, same_as_spark, tmp_path):
+def test_missing_and_reordered_columns(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     path = write(
         tmp_path / "t",
         a=pa.table({"x": [1, 2], "y": ["a", "b"], "l": [[1], []]}),
@@ -37,7 +41,7 @@ def test_missing_and_reordered_columns(session, same_as_spark, tmp_path):
     same_as_spark(session.read.option("mergeSchema", "true").parquet(path))
 
 
-def test_widened_columns(session, same_as_spark, tmp_path):
+def test_widened_columns(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     path = write(
         tmp_path / "t",
         narrow=pa.table(
@@ -64,7 +68,9 @@ def test_widened_columns(session, same_as_spark, tmp_path):
     same_as_spark(table.where("i < 5"))
 
 
-def test_widening_is_left_to_spark_where_its_reader_is_the_other_one(session, reason, same_as_spark, tmp_path):
+def test_widening_is_left_to_spark_where_its_reader_is_the_other_one(
+    session: Any, reason: Callable[[Any], str], same_as_spark: Callable[[Any], Scan], tmp_path: Path
+) -> None:
     path = write(tmp_path / "t", narrow=pa.table({"i": pa.array([1], pa.int32())}))
     session.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
     assert "INT32 and wanted as bigint" in reason(session.read.schema("i long").parquet(path))
@@ -87,17 +93,19 @@ def test_widening_is_left_to_spark_where_its_reader_is_the_other_one(session, re
         (pa.array([{"a": pa.scalar(1, pa.int32())}], pa.struct([("a", pa.int32())])), "struct<a long>", "INT32"),
     ],
 )
-def test_other_changes_of_type_are_refused(session, reason, tmp_path, stored, wanted, words):
+def test_other_changes_of_type_are_refused(
+    session: Any, reason: Callable[[Any], str], tmp_path: Path, stored: Any, wanted: Any, words: Any
+) -> None:
     path = write(tmp_path / "t", a=pa.table({"x": stored}))
     assert words in reason(session.read.schema(f"x {wanted}").parquet(path))
 
 
-def test_columns_that_differ_by_case_only(session, reason, tmp_path):
+def test_columns_that_differ_by_case_only(session: Any, reason: Callable[[Any], str], tmp_path: Path) -> None:
     path = write(tmp_path / "t", a=pa.table({"x": [1], "X": [2]}))
     assert "more than one column named x" in reason(session.read.schema("x long").parquet(path))
 
 
-def test_a_file_that_was_not_looked_at_says_so_when_it_is_read(session, tmp_path):
+def test_a_file_that_was_not_looked_at_says_so_when_it_is_read(session: Any, tmp_path: Path) -> None:
     good = {f"f{number}": pa.table({"x": [number]}) for number in range(9)}
     path = write(tmp_path / "t", **good, odd=pa.table({"x": ["text"]}))
     scan = plan_scan(session.read.schema("x long").parquet(path), most_footers=1)
@@ -105,7 +113,9 @@ def test_a_file_that_was_not_looked_at_says_so_when_it_is_read(session, tmp_path
         read_all(scan)
 
 
-def test_defaults_of_added_columns_are_left_to_spark(session, reason, tmp_path):
+def test_defaults_of_added_columns_are_left_to_spark(
+    session: Any, reason: Callable[[Any], str], tmp_path: Path
+) -> None:
     session.sql(f"create table grown (a int) using parquet location '{tmp_path / 'grown'}'")
     try:
         session.sql("insert into grown values (1)")

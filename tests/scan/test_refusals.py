@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path: Path) -> Any:
     pq.write_table(pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"]}), tmp_path / "t.parquet")
     return str(tmp_path / "t.parquet")
 
@@ -40,11 +44,11 @@ def path(tmp_path):
         (lambda df: df.sparkSession.range(3), "a range"),
     ],
 )
-def test_what_is_no_plain_scan(session, reason, path, change, words):
+def test_what_is_no_plain_scan(session: Any, reason: Callable[[Any], str], path: Path, change: Any, words: Any) -> None:
     assert words in reason(change(session.read.parquet(path)))
 
 
-def test_cached_rows(session, reason, path):
+def test_cached_rows(session: Any, reason: Callable[[Any], str], path: Path) -> None:
     table = session.read.parquet(path).cache()
     try:
         assert "cached" in reason(table.where("id > 1"))
@@ -52,7 +56,7 @@ def test_cached_rows(session, reason, path):
         table.unpersist(blocking=True)
 
 
-def test_other_formats_and_interfaces(session, reason, path, tmp_path):
+def test_other_formats_and_interfaces(session: Any, reason: Callable[[Any], str], path: Path, tmp_path: Path) -> None:
     session.range(3).write.json(str(tmp_path / "json"))
     assert "Parquet only" in reason(session.read.json(str(tmp_path / "json")))
     session.conf.set("spark.sql.sources.useV1SourceList", "")
@@ -60,16 +64,16 @@ def test_other_formats_and_interfaces(session, reason, path, tmp_path):
 
 
 @pytest.mark.parametrize("option", ["ignoreCorruptFiles", "IGNOREMISSINGFILES"])
-def test_lenient_options(session, reason, path, option):
+def test_lenient_options(session: Any, reason: Callable[[Any], str], path: Path, option: Any) -> None:
     assert "Spark alone knows" in reason(session.read.option(option, "true").parquet(path))
 
 
-def test_lenient_settings(session, reason, path):
+def test_lenient_settings(session: Any, reason: Callable[[Any], str], path: Path) -> None:
     session.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     assert "ignoreMissingFiles" in reason(session.read.parquet(path))
 
 
-def test_char_padding(session, reason, tmp_path):
+def test_char_padding(session: Any, reason: Callable[[Any], str], tmp_path: Path) -> None:
     session.sql(f"create table padded (c char(5)) using parquet location '{tmp_path / 'padded'}'")
     try:
         session.sql("insert into padded values ('a')")
@@ -78,7 +82,9 @@ def test_char_padding(session, reason, tmp_path):
         session.sql("drop table padded")
 
 
-def test_files_that_changed_or_broke_since_they_were_listed(session, reason, path):
+def test_files_that_changed_or_broke_since_they_were_listed(
+    session: Any, reason: Callable[[Any], str], path: Path
+) -> None:
     table = session.read.parquet(path)
     pq.write_table(pa.table({"id": [1], "s": ["longer than before"]}), path)
     assert "changed after the scan was planned" in reason(table)
@@ -88,14 +94,14 @@ def test_files_that_changed_or_broke_since_they_were_listed(session, reason, pat
     assert "t.parquet" in reason(session.read.schema("id long").parquet(path))
 
 
-def test_what_spark_itself_cannot_run(session, reason, path):
+def test_what_spark_itself_cannot_run(session: Any, reason: Callable[[Any], str], path: Path) -> None:
     # A filter on partitions that fails while files are listed.
     folder = f"{path}.partitioned"
     session.range(2).selectExpr("id", "'x' as p").write.partitionBy("p").parquet(folder)
     assert "Spark did not plan it" in reason(session.read.parquet(folder).where("cast(p as int) = 1"))
 
 
-def test_fields_found_by_id(session, reason, path):
+def test_fields_found_by_id(session: Any, reason: Callable[[Any], str], path: Path) -> None:
     from pyspark.sql.types import LongType, StructField, StructType
 
     session.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
@@ -103,6 +109,6 @@ def test_fields_found_by_id(session, reason, path):
     assert "field ids" in reason(session.read.schema(schema).parquet(path))
 
 
-def test_sessions_that_read_encrypted_files(session, reason, path):
+def test_sessions_that_read_encrypted_files(session: Any, reason: Callable[[Any], str], path: Path) -> None:
     options = {"parquet.encryption.kms.client.class": "none"}
     assert "encrypted" in reason(session.read.options(**options).parquet(path))

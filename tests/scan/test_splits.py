@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,14 +15,14 @@ from reshape.scan.layout import layout
 from reshape.scan.planning import plan_scan
 from reshape.scan.reading import read_split
 from reshape.scan.row_groups import groups_between, groups_to_read
-from reshape.scan.scan import shuffled
+from reshape.scan.scan import Scan, shuffled
 
 from .conftest import counted, read_all
 
 pytestmark = pytest.mark.slow
 
 
-def write_groups(path, names):
+def write_groups(path: Path, names: Any) -> Any:
     """Row groups of very different sizes; the last is larger than many splits. Text has a dictionary of 12 kB."""
     kinds = {"id": pa.int64(), "s": pa.string()}
     schema = pa.schema([(name, kinds[name]) for name in names])
@@ -35,12 +38,12 @@ def write_groups(path, names):
 
 
 @pytest.fixture
-def many_groups(tmp_path):
+def many_groups(tmp_path: Path) -> Any:
     return write_groups(tmp_path / "groups.parquet", ["id", "s"])
 
 
 @pytest.mark.parametrize("names", [["id", "s"], ["s", "id"]])
-def test_row_groups_are_read_where_spark_reads_them(small_splits, tmp_path, names):
+def test_row_groups_are_read_where_spark_reads_them(small_splits: Any, tmp_path: Path, names: Any) -> None:
     table = small_splits.read.parquet(write_groups(tmp_path / "groups.parquet", names))
     scan = plan_scan(table)
     assert len(scan.splits) > 20
@@ -51,7 +54,9 @@ def test_row_groups_are_read_where_spark_reads_them(small_splits, tmp_path, name
         assert sum(batch.num_rows for batch in read_split(scan, split)) == split.rows
 
 
-def test_splits_of_files_written_by_spark(small_splits, same_as_spark, tmp_path):
+def test_splits_of_files_written_by_spark(
+    small_splits: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path
+) -> None:
     rows = small_splits.range(20_000).selectExpr("id", "cast(id as string) as s", "id % 10 as k").coalesce(1)
     rows.write.option("parquet.block.size", 16 * 1024).option("parquet.page.row.count.limit", 100).parquet(
         str(tmp_path / "t")
@@ -64,7 +69,7 @@ def test_splits_of_files_written_by_spark(small_splits, same_as_spark, tmp_path)
     assert ours == {row[0]: row[1] for row in by_spark}
 
 
-def test_many_small_files(session, same_as_spark, tmp_path):
+def test_many_small_files(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     session.range(0, 300, 1, 30).write.parquet(str(tmp_path / "t"))
     table = session.read.parquet(str(tmp_path / "t"))
     scan = same_as_spark(table)
@@ -74,13 +79,15 @@ def test_many_small_files(session, same_as_spark, tmp_path):
     assert counted(read_all(sampled)) == counted(read_all(scan))
 
 
-def test_paths_are_those_of_the_file_system(session, same_as_spark, tmp_path):
+def test_paths_are_those_of_the_file_system(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     session.range(3).write.parquet(str(tmp_path / "a b%20ü+#"))
     scan = same_as_spark(session.read.parquet(str(tmp_path / "a b%20ü+#")))
     assert all("a b%20ü+#" in split.path for split in scan.splits)
 
 
-def test_row_groups_that_filters_rule_out_are_not_read(session, same_as_spark, many_groups):
+def test_row_groups_that_filters_rule_out_are_not_read(
+    session: Any, same_as_spark: Callable[[Any], Scan], many_groups: Any
+) -> Any:
     table = session.read.parquet(many_groups)
     metadata = pq.read_metadata(many_groups)
 
@@ -100,7 +107,7 @@ def test_row_groups_that_filters_rule_out_are_not_read(session, same_as_spark, m
     assert read_groups("id < 10 or id > 710") == 8
 
 
-def test_reading_starts_again_at_any_row(session, many_groups):
+def test_reading_starts_again_at_any_row(session: Any, many_groups: Any) -> None:
     table = session.read.parquet(many_groups)
     for scan in (plan_scan(table), plan_scan(table.where("s > 'text 3' or id > 9000")), plan_scan(table.select())):
         (split,) = scan.splits
@@ -113,7 +120,7 @@ def test_reading_starts_again_at_any_row(session, many_groups):
                 assert pa.Table.from_batches(rest, schema=scan.schema).equals(whole.slice(skipped))
 
 
-def test_shuffled_splits(small_splits, many_groups):
+def test_shuffled_splits(small_splits: Any, many_groups: Any) -> None:
     splits = plan_scan(small_splits.read.parquet(many_groups)).splits
     assert shuffled(splits, 1) == shuffled(splits, 1)
     assert shuffled(splits, 1) != shuffled(splits, 2)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from reshape.scan.planning import plan_scan
+from reshape.scan.scan import Scan
 
 from .conftest import read_all
 
@@ -20,13 +25,13 @@ PARTITIONED = (
 
 
 @pytest.fixture
-def partitioned(session, tmp_path):
+def partitioned(session: Any, tmp_path: Path) -> Any:
     path = str(tmp_path / "p")
     session.range(24).selectExpr(*PARTITIONED).coalesce(1).write.partitionBy("number", "text", "day").parquet(path)
     return session.read.parquet(path)
 
 
-def test_partition_values(partitioned, same_as_spark):
+def test_partition_values(partitioned: Any, same_as_spark: Callable[[Any], Scan]) -> None:
     scan = same_as_spark(partitioned)
     assert {column.name for column in scan.partition_columns} == {"number", "text", "day"}
     assert None in {split.partition_values[1] for split in scan.splits}
@@ -35,14 +40,14 @@ def test_partition_values(partitioned, same_as_spark):
     assert read_all(plan_scan(partitioned.select("number"))).num_rows == 24
 
 
-def test_pruned_partitions_are_not_read(partitioned, same_as_spark):
+def test_pruned_partitions_are_not_read(partitioned: Any, same_as_spark: Callable[[Any], Scan]) -> None:
     scan = same_as_spark(partitioned.where("number = 1 and text is null"))
     assert {split.partition_values[:2] for split in scan.splits} == {(1, None)}
     # A filter on partition columns and others at once is left to the reader.
     same_as_spark(partitioned.where("number = 1 or id > 20"))
 
 
-def test_types_of_partition_values(session, same_as_spark, tmp_path):
+def test_types_of_partition_values(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     schema = "v long, i long, d decimal(7,2), b boolean, t timestamp, n timestamp_ntz, f double, s string, y tinyint"
     path = str(tmp_path / "p")
     names = "id as v, id as i, 1.25 as d, true as b, timestamp '2020-01-01 12:34:56.5' as t"
@@ -52,7 +57,7 @@ def test_types_of_partition_values(session, same_as_spark, tmp_path):
     same_as_spark(session.read.schema(schema).parquet(path))
 
 
-def test_saved_tables_and_views(session, same_as_spark, tmp_path):
+def test_saved_tables_and_views(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     session.range(10).selectExpr("id", "id % 2 as p").write.partitionBy("p").option(
         "path", str(tmp_path / "t")
     ).saveAsTable("scanned")
@@ -64,7 +69,9 @@ def test_saved_tables_and_views(session, same_as_spark, tmp_path):
         session.sql("drop table scanned")
 
 
-def test_names_with_dots_spaces_and_capitals(session, same_as_spark, tmp_path):
+def test_names_with_dots_spaces_and_capitals(
+    session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path
+) -> None:
     rows = session.range(5).selectExpr(
         "id as `a.b`",
         "id + 1 as `with space`",
@@ -81,12 +88,14 @@ def test_names_with_dots_spaces_and_capitals(session, same_as_spark, tmp_path):
     assert sorted(map(repr, read_all(scan).to_pylist())) == [repr({"upper": None, "UPPER": i + 2}) for i in range(5)]
 
 
-def test_a_name_that_may_be_a_column_or_a_nested_field_is_refused(session, reason, tmp_path):
+def test_a_name_that_may_be_a_column_or_a_nested_field_is_refused(
+    session: Any, reason: Callable[[Any], str], tmp_path: Path
+) -> None:
     session.range(5).selectExpr("struct(id as b) as a", "id * 2 as `a.b`").write.parquet(str(tmp_path / "t"))
     assert "dots" in reason(session.read.parquet(str(tmp_path / "t")))
 
 
-def test_projections_and_filters(session, same_as_spark, tmp_path):
+def test_projections_and_filters(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     session.range(100).selectExpr("id", "cast(id as string) as s", "if(id % 7 = 0, null, id) as n").write.parquet(
         str(tmp_path / "t")
     )
@@ -99,7 +108,7 @@ def test_projections_and_filters(session, same_as_spark, tmp_path):
     assert read_all(plan_scan(table.where("id = -1"))).num_rows == 0
 
 
-def test_rows_without_columns(session, tmp_path):
+def test_rows_without_columns(session: Any, tmp_path: Path) -> None:
     session.range(100).write.parquet(str(tmp_path / "t"))
     table = session.read.parquet(str(tmp_path / "t"))
     assert read_all(plan_scan(table.select())).num_rows == 100
@@ -107,7 +116,7 @@ def test_rows_without_columns(session, tmp_path):
     assert read_all(plan_scan(table.selectExpr("'x' as x")), batch_rows=7).to_pylist() == [{"x": "x"}] * 100
 
 
-def test_empty_tables_and_files(session, same_as_spark, tmp_path):
+def test_empty_tables_and_files(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     session.range(0).selectExpr("id", "'x' as s").write.parquet(str(tmp_path / "none"))
     assert same_as_spark(session.read.parquet(str(tmp_path / "none"))).splits[0].rows == 0
     # One file of three has rows.
@@ -115,7 +124,7 @@ def test_empty_tables_and_files(session, same_as_spark, tmp_path):
     same_as_spark(session.read.parquet(str(tmp_path / "some")))
 
 
-def test_bucketed_tables(session, same_as_spark, tmp_path):
+def test_bucketed_tables(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     rows = session.range(50).selectExpr("id", "id % 5 as k")
     rows.write.bucketBy(4, "k").option("path", str(tmp_path / "b")).saveAsTable("bucketed")
     try:
@@ -125,7 +134,7 @@ def test_bucketed_tables(session, same_as_spark, tmp_path):
         session.sql("drop table bucketed")
 
 
-def test_plans_that_adapt(session, same_as_spark, tmp_path):
+def test_plans_that_adapt(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     session.range(20).write.parquet(str(tmp_path / "t"))
     session.conf.set("spark.sql.adaptive.forceApply", "true")
     same_as_spark(session.read.parquet(str(tmp_path / "t")).where("id > 3"))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from reshape.scan.scan import Scan
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +47,9 @@ def primitives(spark: Any) -> Any:
     ("timestamps", "legacy_format"),
     [("INT96", "false"), ("INT96", "true"), ("TIMESTAMP_MICROS", "false"), ("TIMESTAMP_MILLIS", "false")],
 )
-def test_what_spark_wrote(session, same_as_spark, tmp_path, timestamps, legacy_format):
+def test_what_spark_wrote(
+    session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path, timestamps: Any, legacy_format: Any
+) -> None:
     session.conf.set("spark.sql.parquet.outputTimestampType", timestamps)
     session.conf.set("spark.sql.parquet.writeLegacyFormat", legacy_format)
     primitives(session).coalesce(1).write.parquet(str(tmp_path / "t"))
@@ -51,7 +57,7 @@ def test_what_spark_wrote(session, same_as_spark, tmp_path, timestamps, legacy_f
     assert [split.rows for split in scan.splits] == [20]
 
 
-def test_nested_types(session, same_as_spark, tmp_path):
+def test_nested_types(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path) -> None:
     session.range(30).selectExpr(
         "named_struct('a', id, 'B', cast(id as string), 'in', named_struct('d', date_add(date '2020-01-01', 1))) as s",
         "if(id % 4 = 0, null, transform(sequence(0, id % 3), x -> if(x = 1, null, x))) as l",
@@ -63,7 +69,9 @@ def test_nested_types(session, same_as_spark, tmp_path):
     same_as_spark(session.read.parquet(str(tmp_path / "t")))
 
 
-def test_lists_as_old_writers_stored_them_are_refused(session, reason, same_as_spark, tmp_path):
+def test_lists_as_old_writers_stored_them_are_refused(
+    session: Any, reason: Callable[[Any], str], same_as_spark: Callable[[Any], Scan], tmp_path: Path
+) -> None:
     session.conf.set("spark.sql.parquet.writeLegacyFormat", "true")
     session.range(3).selectExpr("id", "array(id, null) as l", "array(struct(id)) as ls").write.parquet(
         str(tmp_path / "t")
@@ -103,13 +111,15 @@ def arrow_table() -> pa.Table:
 
 
 @pytest.mark.parametrize("codec", ["snappy", "gzip", "zstd", "none"])
-def test_what_arrow_wrote(session, same_as_spark, tmp_path, codec):
+def test_what_arrow_wrote(session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path, codec: Any) -> None:
     path = str(tmp_path / "t.parquet")
     pq.write_table(arrow_table(), path, compression=codec)
     same_as_spark(session.read.parquet(path))
 
 
-def test_decimals_as_arrow_stores_them_in_integers(session, same_as_spark, tmp_path):
+def test_decimals_as_arrow_stores_them_in_integers(
+    session: Any, same_as_spark: Callable[[Any], Scan], tmp_path: Path
+) -> None:
     values = [Decimal("1.25"), None, Decimal("-9.50")]
     table = pa.table({"short": pa.array(values, pa.decimal128(8, 2)), "long": pa.array(values, pa.decimal128(17, 2))})
     path = str(tmp_path / "t.parquet")
@@ -125,13 +135,15 @@ def test_decimals_as_arrow_stores_them_in_integers(session, same_as_spark, tmp_p
         (pa.array([1], pa.duration("us")), "duration"),
     ],
 )
-def test_what_spark_and_arrow_read_differently_is_refused(session, tmp_path, reason, column, word):
+def test_what_spark_and_arrow_read_differently_is_refused(
+    session: Any, tmp_path: Path, reason: Callable[[Any], str], column: Any, word: Any
+) -> None:
     path = str(tmp_path / "t.parquet")
     pq.write_table(pa.table({"x": column}), path)
     session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
     assert word in reason(session.read.parquet(path))
 
 
-def test_intervals_are_refused(session, tmp_path, reason):
+def test_intervals_are_refused(session: Any, tmp_path: Path, reason: Callable[[Any], str]) -> None:
     session.sql("select interval '1 02:03' day to minute as i").write.parquet(str(tmp_path / "t"))
     assert "interval" in reason(session.read.parquet(str(tmp_path / "t")))

@@ -33,7 +33,6 @@ def test_months_are_the_papers() -> None:
     assert sum(months.PERCENT.values()) == 100
     load = [sum(p for m, p in months.PERCENT.items() if m % 6 == worker % 6) for worker in range(1, 7)]
     assert (load[1], load[3], load[4], load[5]) == (11, 7, 22, 26)  # J2, J4, J5, J6
-    assert sum(months.tweets_per_month(6_000_000).values()) == 6_000_000
 
 
 def test_order_prices_follow_tpc_h() -> None:

@@ -11,8 +11,6 @@ import pytest
 from reshape.control.errors import ParameterError
 from reshape.sim.experiments import EXPERIMENTS, find
 
-pytestmark = pytest.mark.slow
-
 
 @cache
 def outcome(name: str, *strategies: str) -> Any:

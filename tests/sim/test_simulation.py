@@ -206,7 +206,7 @@ def test_a_later_stage_gets_what_the_one_before_has_finished(brain: Any) -> None
     assert run[1].record.times[-1] >= 10
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([None, 7, 300]))
 def test_no_row_is_lost_or_doubled(seed: int, failing: bool, queue_rows: int | None) -> None:
     """Random tables, moves of backlog, hand-overs and failures; the engine checks conservation by itself."""

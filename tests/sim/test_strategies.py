@@ -116,14 +116,14 @@ def play(strategy: str, kind: dict[str, Any], seed: int, failures: Failures | No
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**9), failing=st.booleans())
 def test_immutable_state_is_there_before_its_rows(strategy: str, seed: int, failing: bool) -> None:
     play(strategy, BY_RECORDS, seed, Failures(0.2, 0.2) if failing else None)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**9), failing=st.booleans())
 def test_scattered_state_is_merged(strategy: str, seed: int, failing: bool) -> None:
     run = play(strategy, SCATTERING, seed, Failures(0.2, 0.2) if failing else None)
@@ -139,7 +139,7 @@ def test_scattered_state_is_merged(strategy: str, seed: int, failing: bool) -> N
 
 
 @pytest.mark.parametrize("strategy", ["none", "flux", "reshape-paper", "reshape"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**9), failing=st.booleans())
 def test_split_by_keys_never_stalls(strategy: str, seed: int, failing: bool) -> None:
     play(strategy, BY_KEYS, seed, Failures(0.2, 0.2) if failing else None)

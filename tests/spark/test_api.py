@@ -18,8 +18,6 @@ from reshape.flow import Flow
 
 from ..certificates import certificate_for
 
-pytestmark = pytest.mark.slow
-
 Query = Callable[[Any, Any], Any]
 
 

@@ -19,8 +19,6 @@ from reshape.flow import Flow
 from reshape.operators.errors import UnsupportedAggregate, UnsupportedKeyType
 from reshape.plan.resolve import NotSupported
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def df(spark: SparkSession) -> DataFrame:
@@ -143,11 +141,12 @@ def test_expressions_behind_an_operator(df: DataFrame) -> None:
     advice = (
         "behind another operator only plain columns can be used; compute it in the DataFrame.*Columns here: k, s, t"
     )
-    for build in (
+    builds: list[Callable[[Flow], Flow]] = [
         lambda flow: flow.groupBy(F.upper("s")).count(),
         lambda flow: flow.groupBy("k").agg(F.sum(F.col("t") * 2)),
         lambda flow: flow.orderBy(-F.col("t")),
-    ):
+    ]
+    for build in builds:
         with pytest.raises(NotSupported, match=advice):
             build(counted(df))
 
@@ -190,9 +189,9 @@ def test_settings_that_rule_flows_out(
 
 def test_settings(spark: SparkSession, df: DataFrame) -> None:
     with pytest.raises(SettingError, match=r"no option 'partitions'; there are name, hosts, workers"):
-        reshape.read(df, partitions=3)
+        reshape.read(df, partitions=3)  # type: ignore[call-arg]
     with pytest.raises(SettingError, match="workers = 'all' is not possible; it must be a whole number"):
-        reshape.read(df).options(workers="all")
+        reshape.read(df).options(workers="all")  # type: ignore[arg-type]
     session = spark.newSession()
     session.conf.set("spark.reshape.hots", "1")
     with pytest.raises(SettingError, match=r"no setting spark\.reshape\.hots \(did you mean spark\.reshape\.hosts\?\)"):
@@ -227,7 +226,7 @@ class Least:
         return None
 
     def update(self, state: int | None, rows: pa.RecordBatch) -> int:
-        return min(rows.column(0).to_pylist())
+        return int(min(rows.column(0).to_pylist()))
 
     def merge(self, state: int | None, other: int | None) -> int | None:
         return min(x for x in (state, other) if x is not None)

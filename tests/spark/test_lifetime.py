@@ -12,8 +12,6 @@ from reshape.driver import launch
 from reshape.driver.attempts import Attempts
 from reshape.driver.service import DriverService
 
-pytestmark = pytest.mark.slow
-
 
 def joined(spark: SparkSession) -> DataFrame:
     rows = spark.range(0, 1000, 1, 2).selectExpr("id % 10 AS k", "id AS v")
@@ -27,6 +25,7 @@ def service(spark: SparkSession) -> DriverService:
 
 def collect_garbage(spark: SparkSession) -> None:
     gc.collect()
+    assert spark._jvm is not None
     spark._jvm.java.lang.System.gc()
 
 

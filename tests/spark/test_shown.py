@@ -14,8 +14,6 @@ from reshape.flow import Flow
 from reshape.observe.representativeness import Shown
 from reshape.query import Query
 
-pytestmark = pytest.mark.slow
-
 ROWS = 24_000
 COST_S = 0.0002  # emulated; the worker of key 0 waits three seconds in all
 LIMIT_S = 120.0
@@ -31,8 +29,8 @@ def skewed(spark: SparkSession) -> DataFrame:
 
 def flow_of(skewed: DataFrame, strategy: str, log: Path) -> Flow:
     """The cost is that of the first operator, so that groups are complete as soon as it is."""
-    options = {"strategy": strategy, "workers": 4, "hosts": 2, "event_log": str(log)}
-    return reshape.read(skewed, **options).repartition("k").tuned(cost_s_per_row=COST_S).groupBy("k").count()
+    flow = reshape.read(skewed, strategy=strategy, workers=4, hosts=2, event_log=str(log))
+    return flow.repartition("k").tuned(cost_s_per_row=COST_S).groupBy("k").count()
 
 
 def states(query: Query) -> list[Shown]:

@@ -21,12 +21,13 @@ from reshape.control.outbox import Outbox
 from reshape.control.profile import OperatorProfile
 from reshape.control.routing import RoutingTable, Shares
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Decision, Kind
+from reshape.control.story import Decision, DecisionKind
 from reshape.control.strategies import STRATEGIES, Strategy
 from reshape.errors import FlowFailed
+from reshape.operators.aggregates.counts import CountAll
+from reshape.operators.aggregates.lists import Median
 from reshape.operators.group_by import GroupBySpec
-from reshape.plan import aggregates as agg
-from reshape.plan.nodes import GroupNode, SourceNode
+from reshape.plan.nodes import OperatorNode, SourceNode
 from reshape.plan.planner import Planner
 from reshape.testing import ThreadCluster, ThreadedFlow
 
@@ -35,7 +36,8 @@ LIMIT_S = 60.0  # a flow that hangs
 KEYS = np.where(np.arange(ROWS) % 3 > 0, HOT, np.arange(ROWS) % 50)
 TABLE = pa.table({"k": pa.array(KEYS), "v": pa.array(np.arange(ROWS))})
 # Senders cannot combine rows of a median, so workers get all of them.
-NODE = GroupNode(SourceNode(0, TABLE.schema), GroupBySpec(TABLE.schema, (0,), (agg.Median("m", 1), agg.CountAll("n"))))
+SPEC = GroupBySpec(TABLE.schema, (0,), (Median("m", 1), CountAll("n")))
+NODE = OperatorNode((SourceNode(0, TABLE.schema),), SPEC)
 
 
 class ShareOnce:
@@ -66,7 +68,7 @@ class ShareOnce:
             idle = min(range(len(event.routed)), key=lambda worker: event.routed[worker])
             self._out.routing.set_owner(busy, Shares.of(busy, {idle: Fraction(1, 2)}))
             self._out.move_backlog(busy, idle, busy, 100)
-            self._out.tell(Kind.STARTED, busy, (idle,), f"worker {busy} shares its rows with worker {idle}")
+            self._out.record(DecisionKind.STARTED, busy, (idle,), f"worker {busy} shares its rows with worker {idle}")
         self._out.publish()
         if isinstance(event, RoutingApplied):
             self._shared.set()

@@ -8,7 +8,7 @@ interleaved evenly: 9 of 26 never means nine in a row.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -63,15 +63,6 @@ class Shares:
     def workers(self) -> tuple[int, ...]:
         return tuple(worker for worker, _ in self.parts)
 
-    def worker_at(self, position: int) -> int:
-        """The worker of the row at this position of the rule's count."""
-        for worker, share in self._levels():
-            taken = floor(position * share)
-            if floor((position + 1) * share) > taken:
-                return worker
-            position -= taken
-        return self.parts[-1][0]
-
     def deal(self, start: int, rows: int) -> list[tuple[int, int]]:
         """How many of the rows at positions ``start .. start + rows - 1`` each worker gets."""
         dealt = []
@@ -116,9 +107,6 @@ class RoutingTable:
             if rule is not None:
                 return rule
         return self.owners.get(owner)
-
-    def same_rules(self, other: RoutingTable) -> bool:
-        return replace(self, version=0) == replace(other, version=0)
 
 
 class RoutingDraft:

@@ -11,8 +11,3 @@ PERCENT = {1: 8, 2: 4, 3: 7, 4: 1, 5: 7, 6: 1, 7: 9, 8: 7, 9: 10, 10: 6, 11: 15,
 WORKERS = 6
 OCTOBER = 10
 DECEMBER = 12
-
-
-def tweets_per_month(total: int) -> dict[int, int]:
-    """Rows per month of a number of tweets that is a multiple of 100."""
-    return {month: total * percent // 100 for month, percent in PERCENT.items()}

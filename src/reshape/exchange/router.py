@@ -262,7 +262,7 @@ class _Rules:
 
 
 def deal(shares: Shares, start: int, rows: int) -> Workers:
-    """The worker of each of the next rows of a rule: :meth:`Shares.worker_at` for a run of positions."""
+    """The worker of each of the next rows of a rule; :meth:`Shares.deal` tells how many each of them gets."""
     dealt = np.full(rows, shares.parts[-1][0], dtype=np.uint16)
     open_rows = np.arange(rows)
     left = Fraction(1)

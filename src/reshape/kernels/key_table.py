@@ -1,8 +1,9 @@
 """A table that numbers keys, and grows: each number is found by hash and checked on the real key values.
 
-Keys are numbered from 0 in the order in which they first come. The table does not hold them: whoever does shows those
-that are known. Different keys with the same hash (rare, but certain at some size) are told apart by further tables: one
-for the second key of each hash, one for the third.
+Keys are numbered from 0 in the order in which they first come; only of those that come together, the second key of a
+hash is numbered after all first ones. The table does not hold them: whoever does keeps them in the order of their
+numbers, and shows those that are known. Different keys with the same hash (rare, but certain at some size) are told
+apart by further tables: one for the second key of each hash, one for the third.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ class KeptTogether:
 
     def equal(self, keys: KeyColumns, rows: Indices, numbers: Indices) -> Mask:
         return keys.equal(rows, self._keys, numbers)
+
+
+def is_in_order(new: Indices) -> bool:
+    """Whether rows with new keys, as a table gives them, are in the order in which they came."""
+    return bool((np.diff(new) > 0).all())
 
 
 class KeyTable:

@@ -108,11 +108,6 @@ class Operator(ABC):
 
     @property
     @abstractmethod
-    def state_rows(self) -> int:
-        """Rows (groups, for a group-by) that the state holds."""
-
-    @property
-    @abstractmethod
     def state_bytes(self) -> int:
         """Memory that the state holds, about."""
 
@@ -127,10 +122,6 @@ class Operator(ABC):
     def export_scattered(self) -> Iterator[pa.RecordBatch]:
         """All that this object adds to its owner's state; leaves the object empty."""
         return self.export_state(None, remove=True)
-
-    def snapshot(self) -> Iterator[pa.RecordBatch]:
-        """A copy of all state, for a checkpoint: merged into a new object it makes it the same as this one."""
-        return self.export_state(None, remove=False)
 
     @abstractmethod
     def preview(self, limit: int) -> pa.RecordBatch | None:

@@ -97,8 +97,8 @@ class BuildRows:
             raise StateMismatch(self._operator, f"matches of {early} unknown rows", "rows that were replicated")
         return self._all_marks().matched
 
-    def export(self, keys: KeySet | None, *, remove: bool, as_replica: bool) -> list[pa.RecordBatch]:
-        """Rows of these keys with their flags, as replicas or as they are."""
+    def export(self, keys: KeySet | None, *, remove: bool) -> list[pa.RecordBatch]:
+        """Rows of these keys: those that go are as they are, those that stay are given as replicas."""
         size = len(self)
         if not size:
             return []
@@ -106,7 +106,7 @@ class BuildRows:
         if not len(chosen):
             return []
         rows, marks = self.rows, self._all_marks().take(chosen)
-        if as_replica:
+        if not remove:
             # A replica starts without matches: those found so far are already counted where they were found.
             marks = Marks(marks.ids, np.ones(len(chosen), dtype=np.bool_), np.zeros(len(chosen), dtype=np.bool_))
         columns = next(rows.batches(size)).columns if len(chosen) == size else rows.take(chosen)
@@ -122,7 +122,7 @@ class BuildRows:
         marks = self._all_marks()
         matched_ids = marks.ids[marks.replicas & marks.matched]
         self._keep(np.flatnonzero(~marks.replicas))
-        parts = self.export(None, remove=True, as_replica=False)
+        parts = self.export(None, remove=True)
         if len(matched_ids):
             parts.append(pa.RecordBatch.from_arrays([pa.array(matched_ids)], schema=_MATCH_SCHEMA))
         return parts

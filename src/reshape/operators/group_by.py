@@ -165,12 +165,6 @@ class GroupBy(Operator):
         return map(self._grouping.finish, bounded(groups, self.output_rows))
 
     @property
-    def state_rows(self) -> int:
-        """Groups, and what still waits to be merged into them."""
-        merged = 0 if self._groups is None else self._groups.num_rows
-        return int(merged + sum(batch.num_rows for batch in self._pool) + self._block_rows)
-
-    @property
     def state_bytes(self) -> int:
         merged = 0 if self._groups is None else self._groups.nbytes + self._table.nbytes
         return int(merged + self._pool_bytes + sum(batch.nbytes for batch in self._block))

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
-from reshape.kernels.columns import Indices, Rows, as_array, concatenated, record_batch
+from reshape.kernels.columns import Indices, Rows, as_array, concatenated, record_batch, take
 from reshape.kernels.hashing import hash_rows
-from reshape.kernels.key_table import KeptTogether, KeyTable
+from reshape.kernels.key_table import KeptTogether, KeyTable, is_in_order
 from reshape.kernels.keys import KeyColumns, check_keys, normalised
 from reshape.operators.aggregates.base import OPERATOR, Groups
 from reshape.operators.aggregates.description import Aggregate
@@ -104,6 +104,8 @@ class Grouping:
         """
         if groups is None and len(parts) == 1 and not self.key_count:
             return parts[0]
+        if groups is not None and self.key_count and not len(table):
+            groups = self._entered(groups, table)
         before = 0 if groups is None else groups.num_rows
         columns = [
             as_array(concatenated([batch.column(i) for batch in parts], field.type))
@@ -121,6 +123,16 @@ class Grouping:
             keys += logic.merge(columns[states], merged)
         return record_batch(self.partial_schema, keys, merged.count)
 
+    def _entered(self, groups: pa.RecordBatch, table: KeyTable) -> pa.RecordBatch:
+        """Groups as an empty table numbers them."""
+        keys = groups.columns[: self.key_count]
+        known = KeptTogether(keys, groups.num_rows)
+        _, order = table.number(hash_rows(keys), KeyColumns(keys, groups.num_rows), known)
+        if is_in_order(order):
+            return groups
+        chosen = pa.array(order)
+        return record_batch(self.partial_schema, [take(column, chosen) for column in groups.columns], len(order))
+
     def _numbered(
         self, groups: pa.RecordBatch | None, columns: Sequence[pa.Array], rows: int, table: KeyTable
     ) -> tuple[Indices, Indices]:
@@ -128,8 +140,6 @@ class Grouping:
         if not columns:
             return np.zeros(rows, dtype=np.int64), np.zeros(0 if groups is not None else 1, dtype=np.int64)
         known = columns if groups is None else groups.columns[: self.key_count]
-        if groups is not None and not len(table):
-            table.number(hash_rows(known), KeyColumns(known, groups.num_rows), KeptTogether(known, groups.num_rows))
         return table.number(hash_rows(columns), KeyColumns(columns, rows), KeptTogether(known, len(known[0])))
 
     def finish(self, partial: pa.RecordBatch) -> pa.RecordBatch:

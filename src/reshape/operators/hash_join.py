@@ -245,22 +245,15 @@ class HashJoin(Operator):
         return self._watched(self._build_rows_alone(self._build.rows, np.flatnonzero(wanted)))
 
     @property
-    def state_rows(self) -> int:
-        return len(self._build)
-
-    @property
     def state_bytes(self) -> int:
         return self._build.nbytes
 
     def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
-        return self._bounded(self._build.export(keys, remove=remove, as_replica=not remove))
+        return self._bounded(self._build.export(keys, remove=remove))
 
     def export_scattered(self) -> Iterator[pa.RecordBatch]:
         """Build rows that came here first go to the owner; of its own rows it gets back those that found a match."""
         return self._bounded(self._build.export_scattered())
-
-    def snapshot(self) -> Iterator[pa.RecordBatch]:
-        return self._bounded(self._build.export(None, remove=False, as_replica=False))
 
     def merge_state(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._build.merge(batches)

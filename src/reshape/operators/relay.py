@@ -68,10 +68,6 @@ class Relay(Operator):
         return iter(())
 
     @property
-    def state_rows(self) -> int:
-        return 0
-
-    @property
     def state_bytes(self) -> int:
         return 0
 

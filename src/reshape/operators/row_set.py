@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from reshape.kernels.columns import Indices, Rows, record_batch
 from reshape.kernels.hashing import U64, Mask, hash_rows
-from reshape.kernels.key_table import KeyTable
+from reshape.kernels.key_table import KeyTable, is_in_order
 from reshape.kernels.keys import KeyColumns, normalised
 from reshape.operators.base import KeySet
 
@@ -81,7 +81,8 @@ class RowSet:
             for block, met, places in self._placed(numbers):
                 block.flags[places] = self._meet(block.flags[places], flags[met])
         rows = Rows(self.schema, columns, batch.num_rows)
-        added = record_batch(self.schema, columns, len(new)) if len(new) == len(rows) else rows.take_batch(new)
+        as_they_are = len(new) == len(rows) and is_in_order(new)
+        added = record_batch(self.schema, columns, len(new)) if as_they_are else rows.take_batch(new)
         if len(new):
             self._append(_Block(Rows(self.schema, added.columns, len(new)), hashes[new], flags[new]))
         return added
@@ -137,9 +138,12 @@ class RowSet:
         hashes = self._blocks[0].hashes
         self._blocks, self._table = [], self._empty_table()
         if len(kept):
-            block = _Block(Rows(self.schema, rows.take(kept), len(kept)), hashes[kept], flags[kept])
-            self._table.number(block.hashes, block.keys, self)
-            self._blocks = [block]
+            block = self._block(rows, hashes, flags, kept)
+            _, order = self._table.number(block.hashes, block.keys, self)
+            self._blocks = [block if is_in_order(order) else self._block(rows, hashes, flags, kept[order])]
+
+    def _block(self, rows: Rows, hashes: U64, flags: Mask, chosen: Indices) -> _Block:
+        return _Block(Rows(self.schema, rows.take(chosen), len(chosen)), hashes[chosen], flags[chosen])
 
     def _empty_table(self) -> KeyTable:
         return KeyTable(self.schema.types, trusted=self._hash is hash_rows)

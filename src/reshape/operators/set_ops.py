@@ -131,10 +131,6 @@ class _SetOperator(Operator):
         return None if self._last is None else self._last.slice(0, limit)
 
     @property
-    def state_rows(self) -> int:
-        return len(self._shown)
-
-    @property
     def state_bytes(self) -> int:
         return self._shown.nbytes
 
@@ -235,10 +231,6 @@ class SetProbe(_SetOperator):
         return self._show(kept) if kept.num_rows else iter(())
 
     @property
-    def state_rows(self) -> int:
-        return len(self._build) + len(self._shown)
-
-    @property
     def state_bytes(self) -> int:
         return self._build.nbytes + self._shown.nbytes
 
@@ -256,10 +248,6 @@ class SetProbe(_SetOperator):
         _, replicas = self._build.rows()
         self._build.keep(~replicas)
         return self.export_state(None, remove=True)
-
-    def snapshot(self) -> Iterator[pa.RecordBatch]:
-        parts = self._exported(self._build, None, build=True, remove=False)
-        return self._bounded(parts + self._exported(self._shown, None, build=False, remove=False))
 
     def merge_state(self, batches: Iterable[pa.RecordBatch]) -> None:
         for build, rows, flags in self._parts(batches):

@@ -126,10 +126,6 @@ class Sort(Operator):
         return map(self._shown, rows.batches(self.output_rows, order))
 
     @property
-    def state_rows(self) -> int:
-        return self._rows
-
-    @property
     def state_bytes(self) -> int:
         return self._bytes
 

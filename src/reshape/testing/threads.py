@@ -26,7 +26,7 @@ from reshape.testing.cutting import Cut, Partitions, cut_up
 WAVE = 3
 # Only what hangs takes as long as this; a flow of some thousand rows takes a fraction of a second.
 LIMIT_S = 90.0
-TEARDOWN_S = 20.0
+TEARDOWN_S = 60.0
 
 OnExecution = Callable[[Execution], None]
 

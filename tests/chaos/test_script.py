@@ -1,0 +1,28 @@
+"""Every kind of transfer, alone and on top of another one, at every operator: each of them for certain. No JVM."""
+
+from __future__ import annotations
+
+import pytest
+
+from .running import run_script
+from .samples import SAMPLES
+from .script import everything
+from .transfers import Doings
+
+BY_KEYS = {"return keys", "cancel", "cancel a chain", "cancel what returns", "move keys", "move on"}
+BY_BUCKETS = {"move mini-partitions", "return mini-partitions"}
+BY_RECORDS = {"share", "share with several", "unshare", "backlog"}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_kind_of_transfer(name: str) -> None:
+    sample, doings = SAMPLES[name](), Doings()
+    sample.check(run_script(sample, everything, doings))
+    wanted = BY_KEYS | (set() if name == "sort" else BY_BUCKETS)
+    if not name.startswith("ordered"):
+        wanted |= BY_RECORDS
+    if name in ("inner join", "full join"):
+        wanted |= {"replicate"}
+    assert wanted <= set(doings.started)
+    assert doings.rows_moved > 0 or name.startswith("ordered")
+    assert not doings.failed, doings.reasons
