@@ -70,7 +70,6 @@ class Execution:
         self._stage = stage
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._done_hosts: dict[int, set[int]] = {operator.id: set() for operator in plan.operators}
         self._bounds = SortBounds(plan, self.board.post, self.fail)
         self._splits = SplitDealer(scans, plan.hosts, self.board.post)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
@@ -155,18 +154,10 @@ class Execution:
     def _operator_done(self, report: OperatorDone) -> None:
         """All workers of an operator on one host have finished and sent everything."""
         self.control.operator_done(report)
-        target = self._plan.operators[report.operator].target
-        with self._lock:
-            self._done_hosts[report.operator].add(report.host)
-            if len(self._done_hosts[report.operator]) < self._plan.hosts:
-                return
-        if target is not None:
-            self._inputs.producer_ended(target)
+        if not self._inputs.operator_done(report.operator, report.host):
             return
         with self._lock:
-            # The result of a union comes from several operators.
-            last = [operator.id for operator in self._plan.operators if operator.target is None]
-            if self.over or any(len(self._done_hosts[number]) < self._plan.hosts for number in last):
+            if self.over:
                 return
             self.finished = True
         LOG.info("flow %s: attempt %d has ended after %.2f s", self._plan.name, self.attempt, self.control.now)

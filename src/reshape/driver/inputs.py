@@ -37,6 +37,7 @@ class Inputs:
         }
         self._waiting = [source for operator in plan.operators for port in operator.ports for source in port.sources]
         self._threads: list[threading.Thread] = []
+        self._done_hosts: dict[int, set[int]] = {operator.id: set() for operator in plan.operators}
 
     def start(self) -> None:
         """Start what need not wait; inputs without any producer end at once."""
@@ -56,6 +57,23 @@ class Inputs:
             ended = self._producers[port] == 0
         if ended:
             self._on_ended(port)
+
+    def operator_done(self, operator: int, host: int) -> bool:
+        """All workers of an operator on one host have sent everything. True when the result is complete."""
+        with self._lock:
+            self._done_hosts[operator].add(host)
+            if not self._is_done(operator):
+                return False
+            target = self._plan.operators[operator].target
+            # The result of a union comes from several operators.
+            last = [each.id for each in self._plan.operators if each.target is None]
+            complete = target is None and all(map(self._is_done, last))
+        if target is not None:
+            self.producer_ended(target)
+        return complete
+
+    def _is_done(self, operator: int) -> bool:
+        return len(self._done_hosts[operator]) == self._plan.hosts
 
     def close(self, port: PortId) -> None:
         """An input is over for its operator: the side that waited for it may start."""

@@ -26,7 +26,7 @@ def warm_up(spark: SparkSession, processes: int) -> None:
 
 
 def _run(spark: SparkSession, processes: int) -> None:
-    import reshape.flow  # noqa: F401
+    import reshape.driver.launch  # noqa: F401
 
     try:
         spark.sparkContext.setJobGroup(_GROUP, "reshape: readies Python processes", True)

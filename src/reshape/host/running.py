@@ -64,11 +64,10 @@ class RunningHost:
         self._link = ControlLink(flow, met.attempt, f"host-{host}", self._inbox.obey)
         self._reporter = Reporter(self._link, host, self._driver_lost)
         self._outlets = Outlets(met.locations, flow.access)
-        self._peers = Peers(self._outlets)
         self._outbound = Outbound(self._open_outlet, queues.wake)
         self.results = Results(queues.wake)
         self._moves = HostMoves(
-            plan, host, self._workers, queues, self._inbox, self._peers, self._name, self._reporter.report
+            plan, host, self._workers, queues, self._inbox, Peers(self._outlets), self._name, self._reporter.report
         )
         put = partial(self._put_here, may_wait=True)
         self._readers = Readers(plan, host, scans, flow, met, put, self._wait_for_room)
@@ -96,10 +95,11 @@ class RunningHost:
 
     def close(self) -> None:
         """Let go of everything. The working thread has been stopped."""
-        self._moves.intake.close(FlowFailed(f"host {self._host}", "the host is closing"))
+        closing = FlowFailed(f"host {self._host}", "the host is closing")
+        self._moves.intake.close(closing)
         self._readers.close()
         self._outlets.close()
-        self._peers.close()
+        self._moves.close()
         self._outbound.close()
         self._reporter.close()
         self._link.close()

@@ -49,6 +49,7 @@ class HostMoves:
         report: Callable[[Report], None],
     ) -> None:
         self.intake = Intake(queues, workers)
+        self._peers = peers
         carrier = Carrier(host, plan.host_of_workers(), stream, peers, self.intake, inbox, report)
         self._copies = Copies(plan, workers, self.intake, carrier)
         self._hand_overs = KeyMoves(plan, workers, queues, self._copies, carrier)
@@ -73,6 +74,10 @@ class HostMoves:
                 self._scattered.gather(order)
             case _:
                 assert_never(order)
+
+    def close(self) -> None:
+        """Wait for what is under way to other hosts; its streams have been cut."""
+        self._peers.close()
 
     def step(self) -> None:
         """Do what has become possible since the last batch."""
