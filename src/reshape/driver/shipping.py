@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reshape import _version
+from reshape._version import VERSION
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -20,9 +20,9 @@ def ship(context: SparkContext) -> None:
     master = context.master or ""
     if context in _SHIPPED or master == "local" or master.startswith("local["):
         return
-    root = Path(_version.__file__).parent
+    root = Path(__file__).parents[1]
     # Executors fetch the file from where it lies, whenever they start; this folder goes when the application ends.
-    archive = Path(str(context._temp_dir)) / f"reshape-{_version.VERSION}.zip"
+    archive = Path(str(context._temp_dir)) / f"reshape-{VERSION}.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
         for file in sorted(root.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
