@@ -109,7 +109,7 @@ def __dir__() -> list[str]:
 
 
 def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
-    """A flow that begins with a DataFrame. Nothing runs before an action on the flow's result.
+    """Return a flow that reads a DataFrame. Nothing runs before an action on the flow's result.
 
     Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
     """
@@ -119,7 +119,7 @@ def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
 
 
 def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
-    """A user's own aggregate of some columns, for `agg`: ``agg(aggregate(Longest(), "text").alias("longest"))``.
+    """Return an aggregate of your own over some columns: ``agg(aggregate(Longest(), "text").alias("longest"))``.
 
     The object has ``init()``, ``update(state, rows)`` (rows is a record batch of these columns), ``merge(state,
     other)``, ``finish(state)``, and the Arrow types of state and result as ``state_type`` and ``output_type``.
@@ -132,7 +132,7 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
 def local_session(
     name: str = "reshape", cores: int | None = None, config: Mapping[str, Any] | None = None, **more: Any
 ) -> SparkSession:
-    """A Spark session on this machine that fits flows.
+    """Return a Spark session on this machine that suits flows: a new one, or the one that runs with these settings.
 
     ``cores``: those to use, all unless given. Settings of Spark go into ``config`` by their names, or are named with
     ``_`` for each dot: ``local_session(spark_driver_memory="4g")``. A new session readies Spark's Python processes in

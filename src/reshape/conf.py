@@ -1,8 +1,8 @@
 """Settings of flows. An option of the flow beats a setting of the session (`spark.reshape.*`), which beats the default.
 
 In Python names are in snake_case (`queue_bytes`), in the session as Spark writes them (`spark.reshape.queueMemory`).
-Sizes may be numbers of bytes or texts such as "256m". Where two flows meet (join, union, ...), both keep their options
-unless they differ; then those of the left one win.
+Sizes may be numbers of bytes or texts such as "256m". A join, union or set operation has the options of both flows;
+where they differ, those of the left flow win.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BETWEEN = "\x1e"  # no setting has a record separator in it
 
 
 class OperatorOptions(TypedDict, total=False):
-    """What one operator of a flow can have of its own (`Flow.tuned`). None leaves an option out."""
+    """Options of one operator of a flow (`Flow.tuned`). None leaves an option out."""
 
     strategy: str | None
     eta: float | None
@@ -50,7 +50,7 @@ class OperatorOptions(TypedDict, total=False):
 
 
 class FlowOptions(OperatorOptions, total=False):
-    """Options of a whole flow (`reshape.read`, `Flow.options`). None leaves an option out, or takes it back."""
+    """Options of a whole flow (`reshape.read`, `Flow.options`). None leaves an option out, or removes it."""
 
     name: str | None
     hosts: int | None
@@ -78,24 +78,24 @@ class FlowSettings:
     """All settings of a flow with their defaults.
 
     - ``name``: what the flow is called in Spark's UI and in errors.
-    - ``hosts``: tasks that run operators; unless given, one for each core that the session has where hosts read all
-      sources by themselves, else half of the session's slots.
+    - ``hosts``: tasks that run operators. Unless given: where hosts read all sources by themselves, one for each slot
+      of the session (in a local one, for each core); else half of its slots.
     - ``workers``: workers of each operator, over all hosts; two for each host unless given.
     - ``queue_bytes``: rows that may wait in the memory of one host before they go to disk.
     - ``spill``: whether they may go to disk; if not, senders wait.
     - ``spill_limit_bytes``: the most that one host may write to disk; as much as there is unless given.
     - ``combine``: whether senders aggregate what they can before they send it.
-    - ``scan``: who reads Parquet files: hosts by Arrow where that gives Spark's rows (auto), hosts or nobody (arrow),
-      or Spark (spark).
+    - ``scan``: who reads Parquet files: hosts by Arrow where that gives exactly Spark's rows, else Spark (auto); hosts,
+      or an error that says why they cannot (arrow); Spark (spark).
     - ``strategy``: how load moves between workers: reshape, reshape-paper (as published, future rows only), flux,
       flow-join, pkg (partial key grouping), none.
     - ``strategy_options``: parameters of the strategy by name (``eta``, ``tau``, ...), each an option of its own; see
       `reshape.control.settings`. None is needed: what is not given is derived from what is observed. Among them
       ``fixed_helpers``: only these workers are relieved, by these helpers ("0: 10 11, 6: 4"), for experiments.
-    - ``cost_s_per_row``: emulated cost of a row in every operator, for experiments. ``control_delay_s``: control
-      messages take so long, each way.
-    - ``report_s``: tasks report so often, and as often the strategy looks at what they say.
-    - ``event_log``: a directory for a file of JSON lines per run: every report and every decision.
+    - ``cost_s_per_row``: emulated cost of a row in every operator, in seconds, for experiments.
+    - ``control_delay_s``: emulated delay of control messages, each way, in seconds, for experiments.
+    - ``report_s``: seconds between two reports of a task, and between two looks of the strategy at them.
+    - ``event_log``: a directory that gets a file of JSON lines per run, with every report and every decision.
     - ``tls_certificate``, ``tls_key``, ``tls_authority``: PEM files on the driver. Given, all connections of the flow
       are encrypted. ``tls_name`` is the name in the certificate. The key travels to the tasks with the job, so let
       Spark encrypt its own connections too (spark.network.crypto.enabled).
@@ -121,18 +121,18 @@ class FlowSettings:
     tls_name: str = _setting("tls.name", text, "reshape")
 
     def with_options(self, options: Mapping[str, Any]) -> FlowSettings:
-        """These settings with checked options in place of their own."""
+        """Return these settings with some of them replaced by checked options."""
         own = {name: value for name, value in options.items() if name not in STRATEGY_OPTIONS}
         of_strategy = {name: value for name, value in options.items() if name in STRATEGY_OPTIONS}
         return replace(self, **own, strategy_options={**self.strategy_options, **of_strategy})
 
     def balancing(self) -> Balancing:
-        """The strategy with its parameters: those of the strategy itself where none is given."""
+        """Return the strategy with its parameters; those that were not given are the strategy's own defaults."""
         defaults = STRATEGIES[self.strategy].defaults()
         return Balancing(self.strategy, defaults.with_options(self.strategy_options), self.control_delay_s)
 
     def tls(self) -> Tls | None:
-        """The certificate and its key, read from their files; None when connections are not encrypted."""
+        """Read the certificate, its key and its authority; None when connections are not encrypted."""
         names = ("tls_certificate", "tls_key", "tls_authority")
         paths = {name: getattr(self, name) for name in names}
         given = [name for name in names if paths[name] is not None]
@@ -153,7 +153,7 @@ class FlowSettings:
 
 
 def _all_options() -> dict[str, Option]:
-    """By name, in the order of the settings; those of the strategy stand where its parameters are."""
+    """All options by name, in the order of the settings; those of the strategy are where its parameters are."""
     options: dict[str, Option] = {}
     for f in fields(FlowSettings):
         if f.metadata:
@@ -171,7 +171,7 @@ TUNABLE = tuple(name for name, option in _OPTIONS.items() if option.per_operator
 
 
 def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a flow, each of its type. None stands for the default. Raises `SettingError`."""
+    """Return the options of a flow, each in its type and without those that are None. Raises `SettingError`."""
     unknown = [name for name in options if name not in _OPTIONS]
     if unknown:
         raise SettingError(f"there is no option {unknown[0]!r}{_meant(unknown[0], _OPTIONS)}; {_listed(_OPTIONS)}")

@@ -1,4 +1,4 @@
-"""Flows: joins and groupings that show results while they run. Lazy, as small as PySpark's own surface allows."""
+"""Flows: joins, groupings and sorts over Spark DataFrames that show results while they run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = ["Flow", "FlowError", "GroupedFlow"]
 
 
 class Flow:
-    """A lazy flow of skew-prone operators over Spark DataFrames. Methods return new flows; nothing is changed."""
+    """A lazy flow of skew-prone operators over Spark DataFrames. Every method returns a new flow."""
 
     def __init__(self, tree: Tree, options: dict[str, Any]) -> None:
         self._tree = tree
@@ -54,7 +54,7 @@ class Flow:
 
     @classmethod
     def read(cls, df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
-        """A flow that begins with a DataFrame. Options are those of :class:`reshape.conf.FlowSettings`."""
+        """Return a flow that reads a DataFrame. Options are those of :class:`reshape.conf.FlowSettings`."""
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
         if not isinstance(df, ClassicDataFrame):
@@ -67,17 +67,19 @@ class Flow:
         return cls(Tree.reading(df), checked_options(options))
 
     def options(self, **options: Unpack[FlowOptions]) -> Flow:
-        """The same flow with other settings (see :class:`reshape.conf.FlowSettings`); None takes an option back."""
+        """Return the same flow with other settings (:class:`reshape.conf.FlowSettings`); None removes an option."""
         checked = checked_options(options)
         kept = {name: value for name, value in self._options.items() if name not in options}
         return Flow(self._tree, {**kept, **checked})
 
     @property
     def schema(self) -> StructType:
+        """The columns of the result with their types, as Spark's."""
         return to_spark(self._tree.schema) if self._tree.df is None else self._tree.df.schema
 
     @property
     def columns(self) -> list[str]:
+        """The names of the result's columns."""
         return list(self._tree.schema.names)
 
     def __repr__(self) -> str:
@@ -94,15 +96,15 @@ class Flow:
         return self._meet(other, lambda left, right: two_sided.join(left, right, on, how))
 
     def groupBy(self, *keys: str | Column) -> GroupedFlow:  # noqa: N802
-        """Group by columns, or by expressions that Spark computes in the source; without keys all rows are a group."""
+        """Group by columns, or by expressions that are computed in the source; without keys all rows are one group."""
         return GroupedFlow(self, keys)
 
     def agg(self, *expressions: Column | UserColumn | dict[str, str]) -> Flow:
-        """Aggregates of all rows: one row, also when there is no input."""
+        """Aggregate all rows into one, which is also there when the input is empty."""
         return self.groupBy().agg(*expressions)
 
     def orderBy(self, *columns: Any, **options: Any) -> Flow:  # noqa: N802
-        """Sort by PySpark's own columns; ``ascending`` as there. Partition order of the result is the global order."""
+        """Sort by columns, as in PySpark (``ascending`` too). Partitions of the result are in the global order."""
         if not columns:
             raise FlowError("orderBy: name at least one column")
         tree, source = self._tree, self._tree.input()
@@ -115,7 +117,7 @@ class Flow:
         return self._with(tree.through(spec))
 
     def repartition(self, *columns: str) -> Flow:
-        """Bring rows with equal values to one worker, for a function of your own to follow (mapInArrow)."""
+        """Bring rows with equal values of these columns to one worker, for a function of your own (`mapInArrow`)."""
         if not columns:
             raise FlowError("repartition: name at least one column")
         schema = self._tree.schema
@@ -124,29 +126,30 @@ class Flow:
         return self._with(self._tree.through(RelaySpec(schema, keys)))
 
     def distinct(self) -> Flow:
-        """Every different row once."""
+        """Return every different row once."""
         schema = self._tree.schema
         check_keys("distinct", schema, range(len(schema)))
         return self._with(self._tree.through(DistinctSpec(schema)))
 
     def intersect(self, other: Flow | DataFrame) -> Flow:
-        """Rows of both, each once, as Spark's intersect."""
+        """Return the rows that both have, each once, as Spark's intersect."""
         return self._meet(other, lambda left, right: two_sided.set_operation(left, right, "intersect"))
 
     def subtract(self, other: Flow | DataFrame) -> Flow:
-        """Rows of this flow that the other does not have, each once, as Spark's subtract."""
+        """Return the rows of this flow that the other does not have, each once, as Spark's subtract."""
         return self._meet(other, lambda left, right: two_sided.set_operation(left, right, "subtract"))
 
     def union(self, other: Flow | DataFrame) -> Flow:
-        """Rows of both flows, by position, as Spark's union."""
+        """Return the rows of both, matched by the position of columns, as Spark's union."""
         return self._meet(other, two_sided.union)
 
     def mapInArrow(  # noqa: N802
         self, function: MapFunction, schema: str | StructType, *, ordered: bool = False
     ) -> Flow:
-        """The user's own function on record batches, run where the rows are. It must not depend on how rows are cut.
+        """Run a function of your own on record batches, where the rows are.
 
-        ``ordered``: it needs the rows of a key in the order in which they were sent. Load then moves key by key only.
+        Its result must not depend on how rows are cut into batches. ``ordered``: it needs the rows of a key in the
+        order in which they were sent. Load then moves key by key only.
         """
         from pyspark.sql.types import StructType, _parse_datatype_string
 
@@ -163,7 +166,7 @@ class Flow:
         )
 
     def tuned(self, **options: Unpack[OperatorOptions]) -> Flow:
-        """The same flow, with settings of load transfer that hold for its last operator only: strategy, tau, ..."""
+        """Return the same flow with settings of load transfer for its last operator only: strategy, tau, ..."""
         node = self._tree.node
         if not isinstance(node, OperatorNode):
             raise FlowError("tuned: say this right after a join, groupBy, orderBy, repartition or set operation")
@@ -174,7 +177,7 @@ class Flow:
         return self._with(Tree(replace(node, tuning=tuning), self._tree.sources))
 
     def toDF(self, *, exchange: bool = True) -> DataFrame:  # noqa: N802
-        """The result as a lazy Spark DataFrame; every action on it runs the flow.
+        """Return the result as a lazy Spark DataFrame; every action on it runs the flow.
 
         Behind the flow comes an exchange that makes everything work on the result. Without it (``exchange=False``) rows
         reach Spark sooner, but only actions that want all partitions work: write, collect, count, join. The flow's own
@@ -211,7 +214,7 @@ class Flow:
         self.toDF().show(n, truncate, vertical)
 
     def start(self) -> Query:
-        """Run in the background. The handle tells progress and partial results, and has the result at the end."""
+        """Run the flow in the background; the handle has progress, partial results and, at the end, the result."""
         if self._tree.df is not None:
             raise FlowError("start: this flow has no operator; use the DataFrame itself")
         from pyspark import StorageLevel
@@ -222,7 +225,7 @@ class Flow:
         return Query(launched)
 
     def explain(self) -> None:
-        """Print the operators of the flow, what feeds them, and where they run. Runs nothing."""
+        """Print the operators of the flow, what feeds them, who reads it and where they run. Starts no job."""
         print(self._explained())
 
     def _explained(self) -> str:
@@ -263,7 +266,7 @@ class Flow:
 
     @cached_property
     def _pruned(self) -> Tree:
-        """What runs."""
+        """The tree that runs: without columns that nothing reads."""
         return pruned(self._tree)
 
     @cached_property
@@ -271,7 +274,7 @@ class Flow:
         return tuple(map(Source.planned, self._pruned.sources))
 
     def _sources(self, settings: FlowSettings) -> tuple[Source, ...]:
-        """What is read, and by whom."""
+        """What the flow reads, and who reads it."""
         if settings.scan == "spark":
             return tuple(Source(df, None, "spark.reshape.scan is spark") for df in self._pruned.sources)
         if settings.scan == "arrow":

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class GroupedFlow:
-    """A flow with its grouping keys, waiting for aggregates. Without keys all rows are one group."""
+    """A flow with its grouping keys; `agg`, `count`, `sum` and so on make a flow of it again."""
 
     def __init__(self, flow: Flow, keys: Sequence[str | Column]) -> None:
         self._flow = flow
         self._keys = tuple(keys)
 
     def agg(self, *expressions: Column | UserColumn | dict[str, str]) -> Flow:
-        """PySpark's own aggregate columns, a dict of column to function name, or a user's own (reshape.aggregate)."""
+        """Compute aggregates: PySpark's, a dict from column to function name, or your own (`reshape.aggregate`)."""
         if not expressions:
             raise FlowError("agg: name at least one aggregate")
         users = [(place, one) for place, one in enumerate(expressions) if isinstance(one, UserColumn)]
@@ -42,25 +42,25 @@ class GroupedFlow:
         return flow
 
     def count(self) -> Flow:
-        """Rows of each group."""
+        """Count the rows of each group."""
         return self._grouped(lambda grouped: grouped.count())
 
     def sum(self, *columns: str) -> Flow:
-        """Sums of these columns; of all numeric ones when none is named."""
+        """Compute the sums of these columns, or of all numeric ones."""
         return self._grouped(lambda grouped: grouped.sum(*columns))
 
     def avg(self, *columns: str) -> Flow:
-        """Means of these columns; of all numeric ones when none is named."""
+        """Compute the means of these columns, or of all numeric ones."""
         return self._grouped(lambda grouped: grouped.avg(*columns))
 
     mean = avg
 
     def min(self, *columns: str) -> Flow:
-        """Least values of these columns; of all numeric ones when none is named."""
+        """Compute the least values of these columns, or of all numeric ones."""
         return self._grouped(lambda grouped: grouped.min(*columns))
 
     def max(self, *columns: str) -> Flow:
-        """Greatest values of these columns; of all numeric ones when none is named."""
+        """Compute the greatest values of these columns, or of all numeric ones."""
         return self._grouped(lambda grouped: grouped.max(*columns))
 
     def _grouped(
@@ -86,7 +86,7 @@ class GroupedFlow:
 
 
 def _projected(tree: Tree, resolved: ResolvedGrouping) -> Tree:
-    """Only keys and inputs of aggregates leave the source."""
+    """The tree with only the keys and the inputs of aggregates."""
     if resolved.projection is None:
         return tree
     if resolved.projection:

@@ -21,7 +21,7 @@ TEARDOWN_S = 30.0
 
 
 class Query:
-    """The handle that :meth:`Flow.start` returns. The result is kept by Spark (memory, then disk) until released."""
+    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
 
     def __init__(self, launched: LaunchedFlow) -> None:
         flow = self._flow = launched.attempts
@@ -36,15 +36,16 @@ class Query:
 
     @property
     def isActive(self) -> bool:  # noqa: N802
+        """Whether the flow still runs."""
         return not self._done.is_set()
 
     @property
     def exception(self) -> BaseException | None:
-        """What ended the flow, if anything but success did."""
+        """The error that ended the flow; None while it runs and after success."""
         return self._error
 
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802
-        """Wait for the end; False if it has not come within the time. Raises what the flow failed with."""
+        """Wait for the end and return whether it has come within the time. Raises what the flow failed with."""
         if not self._done.wait(timeout):
             return False
         self._thread.join()
@@ -53,25 +54,25 @@ class Query:
         return True
 
     def result(self, timeout: float | None = None) -> DataFrame:
-        """The result, once it is complete."""
+        """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
             raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s")
         return self._df
 
     def progress(self) -> list[dict[str, Any]]:
-        """Rows waiting, processed and emitted, per operator and worker, as of a moment ago."""
+        """Return how many rows wait, were processed and emitted, per operator and worker, as of the newest reports."""
         return self._flow.progress()
 
     def partial(self) -> pa.Table | None:
-        """The result as it stands: running aggregates, or a sample of rows. None before there is any."""
+        """Return the result as it stands: running aggregates, or a sample of rows; None before there is any."""
         return self._flow.partial()
 
     def shown(self) -> Shown | None:
-        """The running result with how representative it is of the input so far, as a whole and row by row."""
+        """Return the running result with how representative it is of the input so far, as a whole and row by row."""
         return self._flow.shown()
 
     def story(self) -> list[str]:
-        """Why load was moved, changed, returned or left alone, in plain words, oldest first."""
+        """Return why load was moved, changed, returned or left alone, in plain words, oldest first."""
         return self._flow.story()
 
     @property
@@ -80,7 +81,7 @@ class Query:
         return self._flow.first_partial
 
     def cancel(self) -> None:
-        """Stop the flow and wait until it has stopped."""
+        """Stop the flow, and wait up to half a minute until it has stopped."""
         if self._done.is_set():
             return
         self._cancelled = True
@@ -89,7 +90,7 @@ class Query:
         self._thread.join(TEARDOWN_S)
 
     def release(self) -> None:
-        """Let Spark forget the kept result."""
+        """Free the result that Spark keeps; a later action on it runs the flow again."""
         self._kept.unpersist()
 
     def _run(self) -> None:
