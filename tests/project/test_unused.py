@@ -15,7 +15,7 @@ CALLED_BY_OTHERS = {
     "sending_headers": "Arrow Flight's middleware",
 }
 # Decorators that enter what they decorate in a list, by which it is found.
-REGISTER = {"spark_function"}
+REGISTER = {"spark_function", "entry", "lazy_entry"}
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 WORD = re.compile(r"\w+")
