@@ -7,6 +7,7 @@ import pytest
 
 from reshape.control.balancing import Balancing
 from reshape.control.profile import Split
+from reshape.errors import FlowError
 from reshape.operators.aggregates.counts import CountAll
 from reshape.operators.aggregates.lists import Median
 from reshape.operators.group_by import GroupBySpec
@@ -106,3 +107,10 @@ def test_keys_are_followed_through_operators_to_the_result() -> None:
     assert [result_columns(plan, operator, port) for operator, port in ((0, 0), (0, 1), (1, 0))] == [(0,)] * 3
     plan = planned(OperatorNode((join,), GroupBySpec(SCHEMA, (1,), (CountAll("n"),))))
     assert result_columns(plan, 0, 0) is None
+
+
+def test_a_source_that_the_plan_has_not_got_is_named() -> None:
+    plan = planned(OperatorNode((SourceNode(0, SCHEMA),), COUNT))
+    assert plan.source_target(0) == (0, 0)
+    with pytest.raises(FlowError, match="no operator of flow 'planned' takes rows of source 1"):
+        plan.source_target(1)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from reshape.control.balancing import REPORT_S, Balancing
 from reshape.control.profile import Split
 from reshape.control.strategies import STRATEGIES
+from reshape.errors import FlowError
 from reshape.kernels.ordering import Ordering
 from reshape.operators.spec import Combiner, Spec
 
@@ -149,7 +150,7 @@ class PhysicalPlan:
             for index, port in enumerate(operator.ports):
                 if source in port.sources:
                     return operator.id, index
-        raise KeyError(source)
+        raise FlowError(f"no operator of flow {self.name!r} takes rows of source {source}")
 
     def source_job(self, source: int) -> str:
         """What a source's job is called in Spark's UI."""
