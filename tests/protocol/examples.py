@@ -41,6 +41,8 @@ REPORTS: list[Any] = [
     reports.Failed('worker "3"', "ValueError: café\n\0", True),
     reports.Retried("source-0-3", 12),
     reports.Leaving(),
+    reports.SplitWanted(0),
+    reports.SourceRead(1, 0, 2**40),
     reports.RouterStarted(0, 1, "source-0-3"),
     reports.RouterCounted(0, 1, "source-0-3", COUNTS),
     reports.RouterEnded(0, 1, "source-0-3", NO_COUNTS),
@@ -57,6 +59,7 @@ REPORTS: list[Any] = [
 ]
 ORDERS: list[Any] = [
     orders.Abort("the driver", "Ctrl-C"),
+    orders.ReadSource(2),
     orders.UseTable(0, 1, TABLE, True),
     orders.UseTable(0, 1, RoutingTable(), False),
     orders.UseBounds(0, 1, ROWS),
@@ -75,6 +78,8 @@ ANSWERS: list[Any] = [
     reports.Met(3, ("grpc://a:1", "grpc://b:2")),
     reports.Refused("the hosts", "gone"),
     reports.NewestTable(TABLE),
+    reports.SplitGiven(7),
+    reports.SplitGiven(None),
     None,
 ]
 
