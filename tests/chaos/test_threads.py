@@ -47,7 +47,7 @@ def prepared(spark: Any) -> Callable[[int], Prepared]:
         if number not in known:
             rig = Rig(spark, chaos_case(number))
             flow = rig.flow()
-            sources = [rig.rows(df) for df in flow._sources]
+            sources = [rig.rows(df) for df in flow._pruned.sources]
             known.clear()
             known[number] = Prepared(rig.case, plan_of(flow), sources, rig.expected())
         return known[number]
