@@ -49,18 +49,19 @@ class FlowCancelled(ReshapeError):
 
 
 class TooFewSlots(ReshapeError):
-    """Hosts and sources cannot run at the same time."""
+    """Hosts, and sources that Spark reads, cannot run at the same time."""
 
-    def __init__(self, slots: int, hosts: int, advice: str) -> None:
-        super().__init__(slots, hosts, advice)
+    def __init__(self, slots: int, hosts: int, sources: bool, advice: str) -> None:
+        super().__init__(slots, hosts, sources, advice)
         self.slots = slots
         self.hosts = hosts
+        self.sources = sources
         self.advice = advice
 
     def __str__(self) -> str:
+        more = " and one more at least for its sources at the same time" if self.sources else ""
         return (
-            f"the session has {self.slots} task slots; this flow needs {self.hosts} for its hosts and one more at "
-            f"least for its sources at the same time. {self.advice}"
+            f"the session has {self.slots} task slots; this flow needs {self.hosts} for its hosts{more}. {self.advice}"
         )
 
 

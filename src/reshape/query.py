@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
+from reshape.driver.task_errors import in_short
 from reshape.errors import FlowCancelled
 from reshape.observe.representativeness import Shown
 
@@ -100,6 +101,8 @@ class Query:
             self._kept.count()
         except Exception as error:
             first = self._flow.failure
+            # Hosts that Spark has killed without starting them again say nothing; nobody may wait for them.
+            self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
             self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
             if self._error is not error:
                 self._error.__cause__ = error

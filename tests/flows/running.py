@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,9 +11,11 @@ import reshape
 from reshape.flow import Flow
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
+from reshape.scan.scan import Scan
 from reshape.testing import Cut, OnExecution, run_flow
 
 from .data import make
+from .files import read_back
 from .steps import Case, build
 
 
@@ -21,14 +24,18 @@ def plan_of(flow: Flow) -> PhysicalPlan:
 
 
 class Rig:
-    """A case with its tables and DataFrames."""
+    """A case with its tables and DataFrames. With a ``directory`` these read Parquet files, by the hosts of a flow."""
 
-    def __init__(self, spark: Any, case: Case) -> None:
+    def __init__(self, spark: Any, case: Case, directory: Path | None = None) -> None:
         self.case = case
+        self._on_files = directory is not None
         self.tables: list[pa.Table] = []
         for data in case.inputs:
             self.tables.append(make(data, self.tables))
-        self._frames = [spark.createDataFrame(table) for table in self.tables]
+        self._frames = [
+            spark.createDataFrame(table) if directory is None else read_back(spark, table, directory / str(number))
+            for number, table in enumerate(self.tables)
+        ]
 
     def expected(self) -> pa.Table:
         # In one piece: for so few rows Spark's tasks cost more than their work.
@@ -43,14 +50,25 @@ class Rig:
         plan = plan_of(flow)
         if not plan.operators:  # a union of sources is left to Spark
             return flow.toDF().toArrow()
+        read = self._read_by_hosts(flow)
         # A flow may have Spark compute on a source; the threads take what comes of that.
-        sources = [self.rows(df) for df in flow._pruned.sources]
+        sources = [df.limit(0).toArrow() if n in read else self.rows(df) for n, df in enumerate(flow._pruned.sources)]
         cut = Cut(self.case.seed, self.case.partitions, self.case.batch_rows)
         settings = HostSettings(self.case.queue_bytes, self.case.spill)
-        return run_flow(plan, sources, cut, settings=settings, on_execution=on_execution)
+        return run_flow(plan, sources, cut, settings=settings, on_execution=on_execution, scans=read)
 
     def on_spark(self) -> pa.Table:
-        return self.flow().toDF().toArrow()
+        flow = self.flow()
+        self._read_by_hosts(flow)
+        return flow.toDF().toArrow()
+
+    def _read_by_hosts(self, flow: Flow) -> dict[int, Scan]:
+        """The sources that hosts read: all that are nothing but files."""
+        sources = flow._sources(flow._settings())
+        for source in sources:
+            plain = self._on_files and any(source.df is frame for frame in self._frames)
+            assert source.scan is not None or not plain, source.reason
+        return {number: source.scan for number, source in enumerate(sources) if source.scan is not None}
 
     def _read(self, df: Any) -> Flow:
         case = self.case

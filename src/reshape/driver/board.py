@@ -26,6 +26,8 @@ class Board:
         self._news = threading.Condition()
         self._over = False
         self._left: set[str] = set()
+        self._made_at = time.monotonic()
+        self._heard_at: dict[str, float] = {}  # when each task last came to read
 
     def post(self, to: Recipient, order: Order) -> None:
         with self._news:
@@ -49,10 +51,17 @@ class Board:
         with self._news:
             return self._news.wait_for(lambda: self._left.issuperset(tasks), limit_s)
 
+    def silent(self, tasks: Collection[str], limit_s: float) -> str | None:
+        """A task that has not come to read for so long; None if all have."""
+        with self._news:
+            since = time.monotonic() - limit_s
+            return next((task for task in tasks if self._heard_at.get(task, self._made_at) < since), None)
+
     def read(self, task: str, after: int, wait_s: float) -> Orders:
         """Orders for a task beyond the number it knows; waits for one to come."""
         deadline = time.monotonic() + wait_s
         with self._news:
+            self._heard_at[task] = time.monotonic()
             while True:
                 last = len(self._orders)
                 fresh = tuple(order for to, order in self._orders[after:] if _is_for(to, task))

@@ -22,6 +22,7 @@ from reshape.observe.event_log import EventLog
 from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
+from reshape.protocol.errors import TaskLost
 from reshape.protocol.orders import Abort, EndInput
 from reshape.protocol.reports import (
     Answer,
@@ -42,6 +43,9 @@ LOG = logging.getLogger(__name__)
 
 # Hosts leave between two batches; one whose batch takes longer is not waited for.
 LEAVE_S = 2.0
+# Hosts come for orders every two seconds, whatever their workers do, unless code in C keeps Python's lock for so long.
+# Nothing waits for this but a thread of a flow whose hosts are gone for good.
+SILENT_S = 60.0
 
 
 class Execution:
@@ -71,7 +75,8 @@ class Execution:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._bounds = SortBounds(plan, self.board.post, self.fail)
-        self._splits = SplitDealer(scans, plan.hosts, self.board.post)
+        silent = partial(self.board.silent, self._host_tasks, SILENT_S)
+        self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
         self._inputs = Inputs(
             plan,
@@ -106,6 +111,7 @@ class Execution:
                 self._splits.read(report)
             case Leaving():
                 self.board.leave(sender.task)
+                self._left(sender)
             case Failed():
                 self.fail(report.where, report.cause, may_retry=report.lost)
                 self._let_others_leave(sender)
@@ -164,6 +170,13 @@ class Execution:
         self.board.close()
         self.control.stop()
 
+    def _left(self, sender: Sender) -> None:
+        """Spark ends hosts of a job that is cancelled, or of which a part was lost: no result will come of the rest."""
+        with self._lock:
+            done = [host_task(host) for host in set.intersection(*self._done_hosts.values())]
+        if sender.is_host and sender.task not in done:
+            self.fail(sender.task, "Spark has ended it before it was done", may_retry=True)
+
     def _let_others_leave(self, sender: Sender) -> None:
         """When the task of one host has failed, Spark kills the others at once: it had better fail last."""
         if sender.is_host:
@@ -182,6 +195,9 @@ class Execution:
         self.fail(where, f"{type(error).__name__}: {error}")
 
     def _source_failed(self, source: int, error: Exception) -> None:
+        if isinstance(error, TaskLost):
+            self.fail(error.where, error.cause, may_retry=True)
+            return
         self.fail(f"source {source}", f"{type(error).__name__}: {in_short(error)}")
 
     def _close_port(self, port: PortId) -> None:

@@ -44,12 +44,12 @@ def check(spark: SparkSession, hosts: int, *, sources: bool = True) -> None:
     have = slots(spark)
     if have < hosts + sources:
         advice = (
-            f"Start the session with local[{hosts + 2}] or more, or ask for fewer hosts."
+            f"Start the session with local[{hosts + 2 * sources}] or more, or ask for fewer hosts."
             if is_local(spark)
             else "Give the application more executors or cores (spark.executor.instances, spark.executor.cores), or "
             "ask for fewer hosts."
         )
-        raise TooFewSlots(have, hosts, advice)
+        raise TooFewSlots(have, hosts, sources, advice)
 
 
 def default_hosts(spark: SparkSession, *, sources: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -93,8 +94,9 @@ def host_function(
             pass  # the input only makes the task exist
         address = "127.0.0.1" if local else own_address(context.getTaskInfos()[index].address)
         task = (context.stageId(), context.taskAttemptId())
-        results = Host(plan, index, flow, settings, address, *task, scans=scans).results()
-        yield from pack(results, plan.output, index) if packed else results
+        # Closed here: whatever ends the task outside of it would leave it to the garbage collector.
+        with closing(Host(plan, index, flow, settings, address, *task, scans=scans).results()) as results:
+            yield from pack(results, plan.output, index) if packed else results
 
     return host
 

@@ -5,25 +5,29 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from reshape.driver.port_control import Post
 from reshape.errors import FlowFailed
-from reshape.protocol.errors import MessageRefused
+from reshape.protocol.errors import MessageRefused, TaskLost
 from reshape.protocol.orders import ReadSource
 from reshape.protocol.reports import SourceRead, SplitGiven
 from reshape.scan.scan import Scan
 
 # The same order in every run of a flow; which host gets which split still differs.
 _SEED = 20
+# How often to look whether hosts are still there.
+LOOK_S = 5.0
 
 
 class SplitDealer:
     """Of one attempt. In a shuffled order, so that early results stand for the whole input, not for its first files."""
 
-    def __init__(self, scans: Mapping[int, Scan], hosts: int, post: Post) -> None:
+    def __init__(self, scans: Mapping[int, Scan], hosts: int, post: Post, silent: Callable[[], str | None]) -> None:
+        """``silent`` names a host that has not been heard of for too long, if there is one."""
         self._hosts = hosts
         self._post = post
+        self._silent = silent
         self._news = threading.Condition()
         self._closed = False
         self._left = {source: _shuffled(len(scan.splits)) for source, scan in scans.items()}
@@ -32,12 +36,16 @@ class SplitDealer:
     def run(self, source: int) -> int:
         """Let hosts read a source; its number of rows when they are all with their workers."""
         self._post("hosts", ReadSource(source))
+        read = self._rows[source]
         with self._news:
-            # Hosts that fail say so, and those that are lost are missed by Spark: either ends this wait.
-            self._news.wait_for(lambda: self._closed or len(self._rows[source]) == self._hosts)
-            if len(self._rows[source]) < self._hosts:
+            while not self._closed and len(read) < self._hosts:
+                # Hosts that fail say so, and Spark starts those anew that it has lost: either ends this wait. Only if
+                # Spark has given up, nobody says anything.
+                if not self._news.wait(LOOK_S) and (host := self._silent()) is not None:
+                    raise TaskLost(host, f"the driver has not heard of it while it was reading source {source}")
+            if len(read) < self._hosts:
                 raise FlowFailed(f"source {source}", "the flow has ended before all of it was read")
-            return sum(self._rows[source].values())
+            return sum(read.values())
 
     def next(self, source: int) -> SplitGiven:
         """The next split for a host that has room."""

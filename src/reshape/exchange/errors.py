@@ -21,6 +21,10 @@ class PeerLost(ExchangeError):
         return f"{self.peer} is gone: {self.cause}"
 
 
+class HostClosed(ExchangeError):
+    """The host that rows were for has failed, which it tells by itself, or is closing."""
+
+
 class WireError(ExchangeError):
     """Bytes that are not what the protocol says."""
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from reshape.exchange.errors import BackPressureTimeout, ExchangeError
+from reshape.exchange.errors import BackPressureTimeout, HostClosed
 from reshape.exchange.holds import Among, Hold, Holds
 from reshape.exchange.spill import SpillSpace
 from reshape.exchange.worker_queue import Item, WorkerQueue
@@ -176,17 +176,22 @@ class HostQueues:
 
     def _await_taken(self) -> None:
         """Wait until something has been taken from a queue."""
-        taken = self._taken
-        if not self._changed.wait_for(
-            lambda: self._failure is not None or self._taken != taken,
-            self._wait_limit_s,
-        ):
+        if not self._was_taken():
             raise BackPressureTimeout(
                 f"queues of {self._memory:,} bytes (the budget is {self._budget:,}) were full and nothing was "
                 f"taken from them for {self._wait_limit_s:g} s; raise spark.reshape.queueMemory, allow spilling, "
                 f"or look at the worker that does not advance"
             )
+
+    def _was_taken(self) -> bool:
+        """Wait until something has been taken from a queue; False if nothing was within the time limit."""
+        taken = self._taken
+        in_time = self._changed.wait_for(
+            lambda: self._failure is not None or self._taken != taken,
+            self._wait_limit_s,
+        )
         self._check()
+        return in_time
 
     def take(self, worker: int, port: int) -> Item | None:
         """The next item of a port, its rows in memory again."""
@@ -222,11 +227,15 @@ class HostQueues:
             return rows
 
     def wait_for_room(self, workers: Sequence[int], port: int, rows: int) -> None:
-        """Return when fewer than so many rows wait at a port of these workers; for a sender that need not hurry."""
+        """Return when fewer than so many rows wait at a port of these workers; for a sender that need not hurry.
+
+        Workers that take nothing for as long as the time limit may only be slow: the next rows are then put, or
+        refused, as those of anybody else.
+        """
         with self._changed:
             self._check()
-            while sum(self._queues[worker].rows[port] for worker in workers) >= rows:
-                self._await_taken()
+            while sum(self._queues[worker].rows[port] for worker in workers) >= rows and self._was_taken():
+                pass
 
     def wait_for_rows(self, timeout_s: float) -> None:
         """Return when rows have come or somebody has called ``wake`` since this last returned, or after the time."""
@@ -250,7 +259,7 @@ class HostQueues:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise ExchangeError(f"this host has failed: {self._failure}") from self._failure
+            raise HostClosed(f"this host has failed: {self._failure}") from self._failure
 
     def _count(self, size: int) -> None:
         self._memory += size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -68,7 +68,7 @@ class Host:
         self._listener = Listener(address, lambda: [flow.access.secret], flow.access.tls, self._open_stream)
         self._ready = HostReady(index, stage, task, self._listener.location)
 
-    def results(self) -> Iterator[pa.RecordBatch]:
+    def results(self) -> Generator[pa.RecordBatch, None, None]:
         """Meet the other hosts, work, and give the result; whatever happens, leave nothing behind."""
         running: RunningHost | None = None
         with ended_by_signals():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pyarrow as pa
 
+from reshape.exchange.errors import HostClosed
 from reshape.exchange.wire import Envelope
 from reshape.plan.physical import PhysicalPlan
+from reshape.protocol.errors import Aborted
 from reshape.protocol.link import FlowAddress
 from reshape.protocol.reports import Met, SourceRead, SplitGiven, SplitWanted
 from reshape.scan.reading import read_split
@@ -27,7 +30,7 @@ PutHere = Callable[[tuple[int, int], pa.RecordBatch, Envelope], None]
 
 class Readers:
     """A thread for each source that is being read. ``put_here`` takes rows for workers of this host; ``wait_for_room``
-    returns when few rows wait at an input here."""
+    returns when few rows wait at an input here; ``on_failed`` gets the name of a reader and what has stopped it."""
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Readers:
         met: Met,
         put_here: PutHere,
         wait_for_room: Callable[[tuple[int, int]], None],
+        on_failed: Callable[[str, Exception], None],
     ) -> None:
         self._plan = plan
         self._host = host
@@ -46,42 +50,60 @@ class Readers:
         self._met = met
         self._put_here = put_here
         self._wait_for_room = wait_for_room
-        self._closed = threading.Event()
+        self._on_failed = on_failed
+        self._lock = threading.Lock()
+        self._closed = False
         self._threads: list[threading.Thread] = []
 
     def start(self, source: int) -> None:
-        thread = threading.Thread(target=self._read, args=(source,), name=f"reshape-read-{source}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        """Read splits of a source as long as there are any. What cannot even begin raises here."""
+        with self._lock:
+            if self._closed:
+                return
+            arguments = (source, self._name(source), self._task(source))
+            thread = threading.Thread(target=self._read, args=arguments, name=f"reshape-read-{source}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def close(self) -> None:
-        self._closed.set()
+        """Stop reading. The host's queues have failed by now, so that nobody waits for room in them."""
+        with self._lock:
+            self._closed = True
+        deadline = time.monotonic() + JOIN_S
         for thread in self._threads:
-            thread.join(JOIN_S)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _read(self, source: int) -> None:
+    def _name(self, source: int) -> str:
+        return f"source-{source}-host{self._host}"
+
+    def _task(self, source: int) -> SourceTask:
         target = self._plan.source_target(source)
-        task = SourceTask(
-            self._plan.edge(*target),
-            self._flow,
-            self._met.attempt,
-            self._met.locations,
-            f"source-{source}-host{self._host}",
-            HereToo(self._host, partial(self._put_here, target)),
-        )
-        try:
-            task.run(self._batches(source, target, task), lambda rows: SourceRead(source, self._host, rows))
-        except Exception as error:  # the driver knows, or tells everybody: the attempt is over
-            LOG.info("host %d stopped reading source %d: %s", self._host, source, error)
+        here = HereToo(self._host, partial(self._put_here, target))
+        edge, name = self._plan.edge(*target), self._name(source)
+        return SourceTask(edge, self._flow, self._met.attempt, self._met.locations, name, here)
 
-    def _batches(self, source: int, target: tuple[int, int], task: SourceTask) -> Iterator[pa.RecordBatch]:
-        scan = self._scans[source]
-        while not self._closed.is_set():
+    def _read(self, source: int, name: str, task: SourceTask) -> None:
+        try:
+            task.run(self._batches(source, task), lambda rows: SourceRead(source, self._host, rows))
+        except Exception as error:
+            LOG.info("host %d stopped reading source %d: %s", self._host, source, error)
+            self._on_failed(name, error)
+
+    def _batches(self, source: int, task: SourceTask) -> Iterator[pa.RecordBatch]:
+        """All rows that this host reads; a reader that is to stop raises, for an end would say that it has them all."""
+        scan, target = self._scans[source], self._plan.source_target(source)
+        while True:
+            self._check()
             answer = task.link.ask(SplitWanted(source))
-            if not isinstance(answer, SplitGiven) or answer.split is None:
+            if not isinstance(answer, SplitGiven):
+                raise Aborted("the driver", f"attempt {self._met.attempt} is over")
+            if answer.split is None:
                 return
             for batch in read_split(scan, scan.splits[answer.split]):
                 self._wait_for_room(target)
-                if self._closed.is_set():
-                    return
+                self._check()
                 yield batch
+
+    def _check(self) -> None:
+        if self._closed:
+            raise HostClosed(f"host {self._host} is closing")

@@ -70,7 +70,7 @@ class RunningHost:
             plan, host, self._workers, queues, self._inbox, Peers(self._outlets), self._name, self._reporter.report
         )
         put = partial(self._put_here, may_wait=True)
-        self._readers = Readers(plan, host, scans, flow, met, put, self._wait_for_room)
+        self._readers = Readers(plan, host, scans, flow, met, put, self._wait_for_room, self._reading_failed)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, args=(previews,), name=f"reshape-host-{host}", daemon=True)
 
@@ -158,6 +158,10 @@ class RunningHost:
     def _arrive(self, arrival: Arrival) -> None:
         self._moves.intake.arrive(arrival)
         self._queues.wake()
+
+    def _reading_failed(self, name: str, error: Exception) -> None:
+        """The driver may not have heard of it, and would wait for the rows: end this host at any rate."""
+        self._inbox.obey(Abort(name, f"{type(error).__name__}: {error}"))
 
     def _driver_lost(self, error: Exception) -> None:
         self._inbox.obey(Abort(f"host {self._host}", f"the driver did not listen: {error}"))

@@ -80,12 +80,13 @@ def _facts(operator: PhysicalOperator, plan: PhysicalPlan) -> list[str]:
 
 def _source(source: SourceNode, reading: str, plan: PhysicalPlan | None) -> list[str]:
     lines = [f"source {source.number}"]
+    by_spark = plan is None or reading.startswith("read by Spark")
     if plan is not None:
         lines.append(f"  {reading}")
-        if reading.startswith("read by Spark"):
+        if by_spark:
             lines.append(f'  Spark job: "{plan.source_job(source.number)}"')
     if source.projected:
-        lines.append(f"  computed by Spark: {', '.join(source.projected)}")
+        lines.append(f"  computed by {'Spark' if by_spark else 'hosts'}: {', '.join(source.projected)}")
     lines.append(f"  {'sends' if plan is not None else 'output'}: {_columns(source.schema)}")
     return lines
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
-from reshape.exchange.errors import ExchangeError
+from reshape.exchange.errors import ExchangeError, HostClosed
 from reshape.exchange.flight import Outlet
 from reshape.exchange.wire import Envelope, StreamName
 from reshape.plan.physical import Edge
@@ -91,6 +91,8 @@ class SourceTask:
             return rows
         except InputFailed as error:
             raise error.error from None
+        except HostClosed:  # the one that this runs in, whose own failure it would hide
+            raise
         except Exception as error:
             if self._aborted is None:
                 with contextlib.suppress(pa.ArrowException, DriverLost):  # the task fails with the error itself

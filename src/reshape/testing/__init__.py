@@ -4,6 +4,7 @@ as threads of this process. Everything but Spark's own part is the code that run
 from __future__ import annotations
 
 from reshape.testing.cutting import Cut, cut_up
+from reshape.testing.scanning import scan_of, write_files
 from reshape.testing.threads import OnExecution, ThreadCluster, ThreadedFlow, run_flow
 
-__all__ = ["Cut", "OnExecution", "ThreadCluster", "ThreadedFlow", "cut_up", "run_flow"]
+__all__ = ["Cut", "OnExecution", "ThreadCluster", "ThreadedFlow", "cut_up", "run_flow", "scan_of", "write_files"]

@@ -6,8 +6,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from reshape.errors import ReshapeError
 from reshape.host.host import Host, HostSettings
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.link import FlowAddress
+from reshape.scan.scan import Scan
 from reshape.sender.source import SourceTask
 from reshape.testing.cutting import Cut, Partitions, cut_up
 
@@ -85,8 +87,15 @@ MakeCluster = Callable[[PhysicalPlan, Sequence[Partitions], Callable[[], FlowAdd
 class _WatchedAttempts(Attempts):
     """Shows every execution before its sources start."""
 
-    def __init__(self, name: str, plan: PhysicalPlan, cluster: ThreadCluster, on_execution: OnExecution) -> None:
-        super().__init__(name, plan, cluster)
+    def __init__(
+        self,
+        name: str,
+        plan: PhysicalPlan,
+        cluster: ThreadCluster,
+        scans: Mapping[int, Scan],
+        on_execution: OnExecution,
+    ) -> None:
+        super().__init__(name, plan, cluster, scans)
         self._on_execution = on_execution
 
     def _execution(self, attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
@@ -96,8 +105,9 @@ class _WatchedAttempts(Attempts):
 
 
 class ThreadedFlow:
-    """A plan whose sources are Arrow batches, run once. ``on_execution`` gets the execution before its sources start,
-    to watch it or to meddle with it while the flow runs."""
+    """A plan whose sources are Arrow batches, run once. Those in ``scans``, by their number, are read by the hosts
+    instead. ``on_execution`` gets the execution before its sources start, to watch it or to meddle with it while the
+    flow runs."""
 
     def __init__(
         self,
@@ -105,10 +115,12 @@ class ThreadedFlow:
         sources: Sequence[Partitions],
         on_execution: OnExecution = lambda _: None,
         cluster: MakeCluster = ThreadCluster,
+        scans: Mapping[int, Scan] = MappingProxyType({}),
     ) -> None:
         self._plan = plan
+        self._scans = scans
         self.cluster = cluster(plan, sources, self._address)
-        self.attempts = _WatchedAttempts(unique_name(plan.name), plan, self.cluster, on_execution)
+        self.attempts = _WatchedAttempts(unique_name(plan.name), plan, self.cluster, scans, on_execution)
         self._location = ""
         self._outputs: list[list[pa.RecordBatch]] = [[] for _ in range(plan.hosts)]
         self._errors: list[BaseException] = []
@@ -151,7 +163,7 @@ class ThreadedFlow:
 
     def _host(self, index: int, settings: HostSettings) -> None:
         try:
-            host = Host(self._plan, index, self._address(), settings, "127.0.0.1")
+            host = Host(self._plan, index, self._address(), settings, "127.0.0.1", scans=self._scans)
             for batch in host.results():
                 self._outputs[index].append(batch)
         except BaseException as error:
@@ -169,10 +181,12 @@ def run_flow(
     settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
     on_execution: OnExecution = lambda _: None,
     limit_s: float = LIMIT_S,
+    scans: Mapping[int, Scan] = MappingProxyType({}),
 ) -> pa.Table:
-    """Run a plan over these tables, one for each of its sources."""
+    """Run a plan over these tables, one for each of its sources. Hosts read the sources in ``scans`` by themselves; the
+    tables of those are not looked at."""
     sources = [cut_up(table, np.random.default_rng([cut.seed, number]), cut) for number, table in enumerate(tables)]
-    return ThreadedFlow(plan, sources, on_execution).run(settings, limit_s)
+    return ThreadedFlow(plan, sources, on_execution, scans=scans).run(settings, limit_s)
 
 
 def _join(threads: Sequence[threading.Thread], limit_s: float) -> list[str]:
