@@ -71,7 +71,7 @@ class Execution:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._done_hosts: dict[int, set[int]] = {operator.id: set() for operator in plan.operators}
-        self._bounds = SortBounds(plan, self.board.post, self.fail)
+        self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys())
         self._splits = SplitDealer(scans, plan.hosts, self.board.post)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
         self._inputs = Inputs(
@@ -100,7 +100,7 @@ class Execution:
             case OperatorDone():
                 self._operator_done(report)
             case Sampled():
-                self._bounds.sampled((report.operator, report.port), report.rows)
+                self._bounds.sampled((report.operator, report.port), sender.task, report.rows)
             case SplitWanted():
                 return self._splits.next(report.source)
             case SourceRead():

@@ -14,6 +14,7 @@ from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.link import FlowAddress
 from reshape.protocol.reports import Met, SourceRead, SplitGiven, SplitWanted
 from reshape.scan.reading import read_split
+from reshape.scan.sampling import sample
 from reshape.scan.scan import Scan
 from reshape.sender.source import HereToo, SourceTask
 
@@ -76,6 +77,8 @@ class Readers:
 
     def _batches(self, source: int, target: tuple[int, int], task: SourceTask) -> Iterator[pa.RecordBatch]:
         scan = self._scans[source]
+        if task.sampled_columns is not None:
+            task.offer(sample(scan, task.sampled_columns, self._host, self._plan.hosts))
         while not self._closed.is_set():
             answer = task.link.ask(SplitWanted(source))
             if not isinstance(answer, SplitGiven) or answer.split is None:
