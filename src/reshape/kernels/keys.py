@@ -39,6 +39,11 @@ class KeyColumns:
                     found = ~valid if found is None else found | ~valid
         return found
 
+    def single_words(self) -> U64 | None:
+        """One word for each row, equal for equal values, where there is a single column of such a type."""
+        words = self._parts[0].words if len(self._parts) == 1 else None
+        return words[0] if words is not None and len(words) == 1 else None
+
     def equal(self, mine: Indices, other: KeyColumns, theirs: Indices) -> Mask:
         """Whether row mine[i] here has the key of row theirs[i] there."""
         result = np.ones(len(mine), dtype=np.bool_)
