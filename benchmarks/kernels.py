@@ -25,7 +25,7 @@ from reshape.operators.aggregates.counts import CountAll, CountDistinct
 from reshape.operators.aggregates.extremes import Max, Min
 from reshape.operators.aggregates.lists import CollectList, Median
 from reshape.operators.aggregates.sums import Mean, Sum
-from reshape.operators.group_by import Combiner, GroupBySpec
+from reshape.operators.group_by import GroupBySpec, GroupCombiner
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.range_bounds import RangeBounds
 from reshape.operators.set_ops import DistinctSpec
@@ -132,8 +132,8 @@ def group_by_cases(bought: pa.Table, listed: pa.Table) -> dict[str, tuple[int, C
             n,
             through(grouped(bought, (0,), Mean("a", 3), Min("b", 3), Max("c", 3)), sold),
         ),
-        "combine: count by string": (m, each(Combiner(counted).combine, wide_found)),
-        "combine: sums by int64": (n, each(Combiner(summed).combine, wide_sold)),
+        "combine: count by string": (m, each(GroupCombiner(counted).combine, wide_found)),
+        "combine: sums by int64": (n, each(GroupCombiner(summed).combine, wide_sold)),
         "count distinct int64 by int64": (n, through(grouped(bought, (0,), CountDistinct("d", (1,))), sold)),
         "count distinct string by string": (m, through(grouped(listed, (0,), CountDistinct("d", (1,))), found)),
         "median of int64 by string": (m, through(grouped(listed, (0,), Median("m", 2)), found)),
@@ -176,6 +176,45 @@ def other_cases(bought: pa.Table, listed: pa.Table) -> dict[str, tuple[int, Case
     }
 
 
+def join_cases(rows: int) -> dict[str, tuple[int, Case]]:
+    """Probe rows of four columns; build rows that carry few or many columns, with keys close together or far apart."""
+    rng = np.random.default_rng(4)
+    cases: dict[str, tuple[int, Case]] = {}
+    for size in (18_000, 1_000_000):
+        for spread, factor in (("near", 1), ("far", 1_000_003)):
+            keys = rng.permutation(size) * factor
+            probe = pa.table(
+                {
+                    "key": keys[rng.integers(0, size, rows)],
+                    **{f"p{i}": rng.integers(0, 1 << 40, rows) for i in range(3)},
+                }
+            )
+            for columns in (2, 9):
+                build = pa.table({"key": keys, **{f"b{i}": np.arange(size) * i for i in range(columns)}})
+                spec = _join(probe.schema, build.schema, 0, 0)
+                name = f"probe {size:,} {spread} keys, {columns} columns"
+                cases[name] = (rows, probing(spec, batches(build), batches(probe, 65_536)))
+    return cases
+
+
+def probing(spec: JoinSpec, build: Iterable[pa.RecordBatch], probe: Iterable[pa.RecordBatch]) -> Case:
+    """The probe side alone; the build side is there, and indexed."""
+    operator = spec.build()
+    for batch in build:
+        operator.add(0, batch)
+    for _ in operator.end_port(0):
+        pass
+    for _ in operator.add(1, next(iter(probe)).slice(0, 1)):
+        pass
+
+    def run() -> None:
+        for batch in probe:
+            for _ in operator.add(1, batch):
+                pass
+
+    return run
+
+
 def _join(left: pa.Schema, right: pa.Schema, left_key: int, right_key: int) -> JoinSpec:
     output = [OutputColumn(name, left=i) for i, name in enumerate(left.names)]
     output += [OutputColumn(name, right=i) for i, name in enumerate(right.names) if i != right_key]
@@ -194,7 +233,8 @@ def main() -> int:
     bought, listed = sales(3_000_000 // less), files(7_300_000 // less)
     results = []
     print(f"{'':36} {'CPU s per M rows':>16} {'M rows/s':>9}")
-    for name, (rows, case) in {**group_by_cases(bought, listed), **other_cases(bought, listed)}.items():
+    cases = {**group_by_cases(bought, listed), **other_cases(bought, listed), **join_cases(1_000_000 // less)}
+    for name, (rows, case) in cases.items():
         if arguments.only not in name:
             continue
         runs = []

@@ -364,8 +364,8 @@ def test_hash_collisions_are_counted_in_slots() -> None:
 
     values = pa.array(["a", "b", "a", "c", "b"])
     keys = KeyColumns([values], 5)
-    index = KeyIndex(np.zeros(5, dtype=np.uint64), keys, exact=False)
+    index = KeyIndex(lambda: np.zeros(5, dtype=np.uint64), keys, exact=False)
     assert len(index) == 3
     assert index.slots.tolist() == [0, 1, 0, 2, 1]
     asked = KeyColumns([pa.array(["c", "x", "a"])], 3)
-    assert index.find(np.zeros(3, dtype=np.uint64), asked).tolist() == [2, -1, 0]
+    assert index.find(lambda: np.zeros(3, dtype=np.uint64), asked).tolist() == [2, -1, 0]

@@ -17,8 +17,6 @@ from reshape.scan.scan import Scan
 
 from .conftest import read_all
 
-pytestmark = pytest.mark.slow
-
 
 def write(folder: Path, **tables: Any) -> Any:
     folder.mkdir(exist_ok=True)

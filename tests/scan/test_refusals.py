@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Any:

@@ -19,8 +19,6 @@ from reshape.scan.scan import Scan, shuffled
 
 from .conftest import counted, read_all
 
-pytestmark = pytest.mark.slow
-
 
 def write_groups(path: Path, names: Any) -> Any:
     """Row groups of very different sizes; the last is larger than many splits. Text has a dictionary of 12 kB."""

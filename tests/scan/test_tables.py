@@ -13,8 +13,6 @@ from reshape.scan.scan import Scan
 
 from .conftest import read_all
 
-pytestmark = pytest.mark.slow
-
 PARTITIONED = (
     "id",
     "cast(id % 3 as int) as number",

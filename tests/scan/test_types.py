@@ -13,8 +13,6 @@ import pytest
 
 from reshape.scan.scan import Scan
 
-pytestmark = pytest.mark.slow
-
 PRIMITIVES = (
     "id > 1 as boolean",
     "cast(id - 2 as byte) as byte",

@@ -20,8 +20,6 @@ from reshape.flow import Flow
 
 from .test_api import assert_same, fields, rows
 
-pytestmark = pytest.mark.slow
-
 Query = Callable[[Any, Any], Any]
 
 BY_HOSTS = "read by hosts with Arrow: Parquet"
@@ -74,9 +72,12 @@ def readings(flow: Flow) -> list[str]:
     return [source.described for source in flow._sources(flow._settings())]
 
 
+def joined(how: str) -> Query:
+    return lambda x, y: x.join(y, "k", how)
+
+
 QUERIES: dict[str, Query] = {
-    **{f"{how} join": lambda x, y, how=how: x.join(y, "k", how) for how in ("inner", "left", "right", "full")},
-    **{f"{how} join": lambda x, y, how=how: x.join(y, "k", how) for how in ("left_semi", "left_anti")},
+    **{f"{how} join": joined(how) for how in ("inner", "left", "right", "full", "left_semi", "left_anti")},
     "join by another name": lambda x, y: (
         x.join(y.withColumnRenamed("k", "j"), [("a", "j")])
         if isinstance(x, Flow)

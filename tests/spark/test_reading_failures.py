@@ -21,8 +21,6 @@ from reshape.errors import FlowCancelled, FlowFailed
 from reshape.flow import Flow
 from reshape.query import Query
 
-pytestmark = pytest.mark.slow
-
 ROWS = 40_000
 # Only what hangs takes as long.
 LIMIT_S = 120.0

@@ -180,7 +180,8 @@ def test_an_error_in_an_operator_stops_readers(scan: Scan) -> None:
 
 
 def test_cancelling_while_hosts_read(scan: Scan) -> None:
-    gate, executions = Reached(free=5), []
+    gate = Reached(free=5)
+    executions: list[Execution] = []
     flow = ThreadedFlow(Planner().plan(BY_KEY, "scans", 2, 5), [[]], executions.append, scans={0: scan})
 
     def cancel() -> None:
@@ -198,7 +199,8 @@ def test_cancelling_while_hosts_read(scan: Scan) -> None:
 
 def test_a_host_that_spark_ends_while_it_reads_can_be_started_again(scan: Scan) -> None:
     """Its readers neither say that they have read everything nor fail the flow: it is nobody's fault."""
-    gate, executions = Reached(free=3), []
+    gate = Reached(free=3)
+    executions: list[Execution] = []
     closed: list[RunningHost] = []
     start = RunningHost.start
 
@@ -289,7 +291,7 @@ class _Task(SourceTask):
         return self._answers.pop(0)
 
     def run(self, batches: Iterator[pa.RecordBatch], last_word: Any = None) -> int:
-        rows = sum(batch.num_rows for batch in batches)
+        rows = sum(int(batch.num_rows) for batch in batches)
         self.told.append(last_word(rows).rows)
         return rows
 
@@ -317,7 +319,7 @@ def test_an_attempt_that_the_driver_has_forgotten_is_no_end_of_the_splits(scan: 
     failed: list[Exception] = []
     task = _Task([SplitGiven(0), None])
     readers = readers_of(scan, failed)
-    readers._met = type("Met", (), {"attempt": 3})()  # type: ignore[assignment]
+    readers._met = type("Met", (), {"attempt": 3})()
     readers._read(0, "source-0-host0", task)
     assert task.told == []
     assert "attempt 3 is over" in str(failed[0])

@@ -74,7 +74,7 @@ class Execution:
         self._stage = stage
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._bounds = SortBounds(plan, self.board.post, self.fail)
+        self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys())
         silent = partial(self.board.silent, self._host_tasks, SILENT_S)
         self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
@@ -104,7 +104,7 @@ class Execution:
             case OperatorDone():
                 self._operator_done(report)
             case Sampled():
-                self._bounds.sampled((report.operator, report.port), report.rows)
+                self._bounds.sampled((report.operator, report.port), sender.task, report.rows)
             case SplitWanted():
                 return self._splits.next(report.source)
             case SourceRead():
@@ -172,8 +172,7 @@ class Execution:
 
     def _left(self, sender: Sender) -> None:
         """Spark ends hosts of a job that is cancelled, or of which a part was lost: no result will come of the rest."""
-        with self._lock:
-            done = [host_task(host) for host in set.intersection(*self._done_hosts.values())]
+        done = map(host_task, self._inputs.hosts_that_are_done())
         if sender.is_host and sender.task not in done:
             self.fail(sender.task, "Spark has ended it before it was done", may_retry=True)
 

@@ -72,6 +72,11 @@ class Inputs:
             self.producer_ended(target)
         return complete
 
+    def hosts_that_are_done(self) -> set[int]:
+        """Hosts whose workers of all operators have sent everything."""
+        with self._lock:
+            return set.intersection(*self._done_hosts.values())
+
     def _is_done(self, operator: int) -> bool:
         return len(self._done_hosts[operator]) == self._plan.hosts
 

@@ -17,6 +17,7 @@ from reshape.protocol.errors import Aborted
 from reshape.protocol.link import FlowAddress
 from reshape.protocol.reports import Met, SourceRead, SplitGiven, SplitWanted
 from reshape.scan.reading import read_split
+from reshape.scan.sampling import sample
 from reshape.scan.scan import Scan
 from reshape.sender.source import HereToo, SourceTask
 
@@ -92,6 +93,8 @@ class Readers:
     def _batches(self, source: int, task: SourceTask) -> Iterator[pa.RecordBatch]:
         """All rows that this host reads; a reader that is to stop raises, for an end would say that it has them all."""
         scan, target = self._scans[source], self._plan.source_target(source)
+        if task.sampled_columns is not None:
+            task.offer(sample(scan, task.sampled_columns, self._host, self._plan.hosts))
         while True:
             self._check()
             answer = task.link.ask(SplitWanted(source))

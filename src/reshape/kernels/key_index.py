@@ -1,4 +1,5 @@
-"""Finds rows by key: a hash table over 64-bit hashes, in which every answer is checked on the real key values.
+"""Finds rows by key: a hash table over 64-bit hashes, in which every answer is checked on the real key values. Keys
+that are whole numbers close together need none: their place follows from their value.
 
 Each distinct key has a slot, numbered from 0. Different keys with the same hash (rare, but certain at some size) have
 slots that are chained: the table knows the first, and a key that differs from a slot's goes on to the next.
@@ -6,35 +7,47 @@ slots that are chained: the table knows the first, and a key that differs from a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from reshape.kernels.columns import Indices
+from reshape.kernels.direct_table import DirectTable
+from reshape.kernels.hash_table import HashTable
 from reshape.kernels.hashing import U64
 from reshape.kernels.keys import KeyColumns, first_rows
+
+# Hashes cost about as much as finding them: made only where they are needed.
+MakeHashes = Callable[[], U64]
 
 
 class KeyIndex:
     """The slots of some rows of `keys`.
 
-    `rows` are the rows to index (None: all); `exact` says that equal hashes imply equal keys, so nothing is compared.
+    `rows` are the rows to index (None: all); `exact` says that equal hashes imply equal keys, and equal words imply
+    equal hashes, so nothing is compared.
     """
 
-    def __init__(self, hashes: U64, keys: KeyColumns, *, exact: bool, rows: Indices | None = None) -> None:
+    def __init__(self, hashes: MakeHashes, keys: KeyColumns, *, exact: bool, rows: Indices | None = None) -> None:
         self._keys = keys
         self._exact = exact
-        self.rows = np.arange(len(hashes), dtype=np.int64) if rows is None else rows
-        found = hashes if rows is None else hashes[rows]
-        codes, uniques = pd.factorize(found)
-        self._table: Any = pd.Index(uniques)
-        slots = codes.astype(np.int64, copy=False)
+        self._all_rows = rows is None
+        self.rows = np.arange(keys.size, dtype=np.int64) if rows is None else rows
         self._next: Indices | None = None
+        self._hash_table = HashTable()
+        words = keys.single_words() if exact else None
+        self._direct = None if words is None else DirectTable.of(words if rows is None else words[rows])
+        if self._direct is not None:
+            self.slots, count = self._direct.codes, self._direct.size
+            self.representatives = self._first_rows(self.slots, count)
+            return
+        indexed = hashes() if rows is None else hashes()[rows]
+        slots = self._hash_table.number(indexed, 0)
         # The first row of each slot stands for its key.
-        self.representatives = self.rows[first_rows(slots, len(uniques))]
-        self.slots = slots if exact else self._resolved(found, slots)
+        self.representatives = self._first_rows(slots, len(self._hash_table))
+        self.slots = slots if exact else self._resolved(slots)
 
     def __len__(self) -> int:
         """The number of distinct keys."""
@@ -42,26 +55,35 @@ class KeyIndex:
 
     @property
     def nbytes(self) -> int:
-        # The hash table behind a pandas index keeps a key and a value for each entry, at most three quarters full.
-        return int(self.slots.nbytes + self.rows.nbytes + self.representatives.nbytes + 40 * len(self._table))
+        table = self._hash_table.nbytes if self._direct is None else self._direct.nbytes
+        return int(self.slots.nbytes + self.rows.nbytes + self.representatives.nbytes + table)
 
-    def find(self, hashes: U64, keys: KeyColumns, rows: Indices | None = None) -> Indices:
-        """The slot of each of these rows of `keys` (None: of all), -1 where its key is not here."""
-        wanted = hashes if rows is None else hashes[rows]
-        slots: Indices = self._table.get_indexer(wanted).astype(np.int64, copy=False)
+    def find(self, hashes: MakeHashes, keys: KeyColumns) -> Indices:
+        """The slot of each row of `keys`, -1 where its key is not here. Rows that are null get any slot."""
+        if self._direct is not None:
+            words = keys.single_words()
+            assert words is not None, "both sides of a key are of one type"
+            return self._direct.find(words)
+        slots = self._hash_table.find(hashes())
         if self._exact or len(self) == 0:
             return slots
         unsettled = np.flatnonzero(slots >= 0)
         while len(unsettled):
             candidates = slots[unsettled]
-            asked = unsettled if rows is None else rows[unsettled]
-            wrong = ~keys.equal(asked, self._keys, self.representatives[candidates])
+            wrong = ~keys.equal(unsettled, self._keys, self.representatives[candidates])
             if not wrong.any():
                 break
             unsettled, candidates = unsettled[wrong], candidates[wrong]
             slots[unsettled] = -1 if self._next is None else self._next[candidates]
             unsettled = unsettled[slots[unsettled] >= 0]
         return slots
+
+    def _first_rows(self, slots: Indices, count: int) -> Indices:
+        return self.rows if count == len(slots) else self.rows[first_rows(slots, count)]
+
+    def rows_of(self, slots: Indices) -> Indices:
+        """The first row of each of these slots; -1 gives anything."""
+        return slots if self.unique and self._all_rows else self.representatives[slots]
 
     @cached_property
     def counts(self) -> Indices:
@@ -85,7 +107,7 @@ class KeyIndex:
         """Whether no key has more than one row."""
         return len(self) == len(self.slots)
 
-    def _resolved(self, hashes: U64, slots: Indices) -> Indices:
+    def _resolved(self, slots: Indices) -> Indices:
         """Gives keys that only share a hash slots of their own, chained behind the first; one round a link."""
         last = np.arange(len(self.representatives), dtype=np.int64)  # the end of the chain of each hash
         hash_of_row = slots

@@ -82,7 +82,7 @@ class BuildRows:
             keys = KeyColumns(columns, len(rows))
             nulls = keys.nulls()
             wanted = None if nulls is None else np.flatnonzero(~nulls)
-            self._index = KeyIndex(self._hashes(), keys, exact=self._exact, rows=wanted)
+            self._index = KeyIndex(self._hashes, keys, exact=self._exact, rows=wanted)
             self._slot_matched = np.zeros(len(self._index), dtype=np.bool_)
         return self._index
 

@@ -188,6 +188,38 @@ class JoinSpec(Spec):
         return pa.schema(fields)
 
 
+class _Probe:
+    """Rows of a probe batch by number; None for all of them as they are, which most probes of a dimension give."""
+
+    __slots__ = ("batch", "rows")
+
+    def __init__(self, batch: pa.RecordBatch, rows: Indices | None) -> None:
+        """Rows that were left out of a batch: as many as it has means that none were."""
+        self.batch = batch
+        self.rows = None if rows is None or len(rows) == batch.num_rows else rows
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows) if self.rows is None else len(self.rows)
+
+    def part(self, start: int, most: int) -> _Probe:
+        """Some rows, one behind the other."""
+        if len(self) <= most:
+            return self
+        if self.rows is None:
+            return _Probe(self.batch.slice(start, most), None)
+        return _Probe(self.batch, self.rows[start : start + most])
+
+    def repeated(self, first: int, times: Indices) -> _Probe:
+        """Each row from the first on as often as is said."""
+        last = first + len(times)
+        if int(times.max(initial=0)) == 1 and int(times.min(initial=1)) == 1:
+            return self.part(first, len(times))
+        rows = np.arange(first, last, dtype=np.int64) if self.rows is None else self.rows[first:last]
+        repeated = _Probe(self.batch, None)
+        repeated.rows = np.repeat(rows, times)
+        return repeated
+
+
 class HashJoin(Operator):
     """The join of one partition."""
 
@@ -265,13 +297,10 @@ class HashJoin(Operator):
         """The key slot of each probe row in the build rows, -1 where there is none."""
         columns = [batch.column(key) for key in self._probe_keys]
         keys = KeyColumns(columns, batch.num_rows)
-        hashes = self._hash(columns)
+        slots = index.find(lambda: self._hash(columns), keys)
         nulls = keys.nulls()
-        if nulls is None:
-            return index.find(hashes, keys)
-        slots = np.full(batch.num_rows, -1, dtype=np.int64)
-        rows = np.flatnonzero(~nulls)
-        slots[rows] = index.find(hashes, keys, rows)
+        if nulls is not None:
+            slots[nulls] = -1
         return slots
 
     def _joined(self, batch: pa.RecordBatch, slots: Indices, index: KeyIndex, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -279,29 +308,27 @@ class HashJoin(Operator):
         if spec.filters_left:
             if spec.build_side == "left":
                 return  # Left rows appear at the end, when all matches are known.
-            kept = np.flatnonzero(slots >= 0 if spec.how == "left_semi" else slots < 0)
-            for start in range(0, len(kept), self.output_rows):
-                yield self._output(batch, kept[start : start + self.output_rows], rows, None)
+            probe = _Probe(batch, np.flatnonzero(slots >= 0 if spec.how == "left_semi" else slots < 0))
+            for start in range(0, len(probe), self.output_rows):
+                yield self._output(probe.part(start, self.output_rows), rows, None)
             return
         if spec.preserves(spec.probe_side):
-            probe_rows = np.arange(len(slots), dtype=np.int64)
+            probe = _Probe(batch, None)
         else:
-            probe_rows = np.flatnonzero(slots >= 0)
-            slots = slots[probe_rows]
-        for chosen, build_rows, absent in self._pairs(probe_rows, slots, index):
-            yield self._output(batch, chosen, rows, build_rows, absent)
+            probe = _Probe(batch, np.flatnonzero(slots >= 0))
+            slots = slots if probe.rows is None else slots[probe.rows]
+        for chosen, build_rows, absent in self._pairs(probe, slots, index):
+            yield self._output(chosen, rows, build_rows, absent)
 
-    def _pairs(
-        self, probe_rows: Indices, slots: Indices, index: KeyIndex
-    ) -> Iterator[tuple[Indices, Indices, Mask | None]]:
+    def _pairs(self, probe: _Probe, slots: Indices, index: KeyIndex) -> Iterator[tuple[_Probe, Indices, Mask | None]]:
         """Every probe row with every build row of its slot; slot -1 gives the probe row once, its build row absent."""
         missing = slots < 0
         some_missing = bool(missing.any())
         if index.unique:
             for start in range(0, len(slots), self.output_rows):
                 part = slice(start, start + self.output_rows)
-                build_rows = index.representatives[slots[part]] if len(index) else np.zeros(len(slots[part]), np.int64)
-                yield probe_rows[part], build_rows, missing[part] if some_missing else None
+                build_rows = index.rows_of(slots[part]) if len(index) else np.zeros(len(slots[part]), np.int64)
+                yield probe.part(start, self.output_rows), build_rows, missing[part] if some_missing else None
             return
         counts, starts = index.counts[slots], index.starts[slots]
         if some_missing:
@@ -316,36 +343,29 @@ class HashJoin(Operator):
             row_begins = ends[part] - counts[part]
             # A probe row may have more matches than fit one batch: only the share that falls into this one.
             shares = np.minimum(ends[part], end) - np.maximum(row_begins, begin)
-            within = np.arange(begin, end) - np.repeat(row_begins, shares)
-            build_rows = index.ordered[np.repeat(starts[part], shares) + within]
+            # Rows of one slot lie side by side: the first build row of each probe row, and from there one by one.
+            build_rows = index.ordered[np.repeat(starts[part] - row_begins, shares) + np.arange(begin, end)]
             absent = np.repeat(missing[part], shares) if some_missing else None
-            yield np.repeat(probe_rows[part], shares), build_rows, absent
+            yield probe.repeated(first, shares), build_rows, absent
 
     def _output(
-        self,
-        batch: pa.RecordBatch,
-        probe_rows: Indices,
-        rows: Rows,
-        build_rows: Indices | None,
-        absent: Mask | None = None,
+        self, probe: _Probe, rows: Rows, build_rows: Indices | None, absent: Mask | None = None
     ) -> pa.RecordBatch:
         """A batch of pairs; build rows marked as absent give nulls. Without build rows only the probe side appears."""
-        # Most probes of a dimension find exactly one row each: then the probe columns pass as they are.
-        whole = len(probe_rows) == batch.num_rows and bool((probe_rows[1:] > probe_rows[:-1]).all())
-        probe_indices = None if whole else pa.array(probe_rows)
+        probe_indices = None if probe.rows is None else pa.array(probe.rows)
         build_indices = None if build_rows is None else pa.array(build_rows, mask=absent)
         columns = []
         for output in self.spec.output:
-            probe, build = (
+            probed, build = (
                 (output.left, output.right) if self.spec.build_side == "right" else (output.right, output.left)
             )
-            if probe is not None:  # Every pair has a probe row, so a shared key is never missing there.
-                column = batch.column(probe)
-                columns.append(column if probe_indices is None else column.take(probe_indices))
+            if probed is not None:  # Every pair has a probe row, so a shared key is never missing there.
+                column = probe.batch.column(probed)
+                columns.append(column if probe_indices is None else take(column, probe_indices))
             else:
                 assert build is not None
                 columns.append(take(rows.columns[build], build_indices))
-        return record_batch(self.output_schema, columns, len(probe_rows))
+        return record_batch(self.output_schema, columns, len(probe))
 
     def _build_rows_alone(self, rows: Rows, wanted: Indices) -> Iterator[pa.RecordBatch]:
         """Build rows at the end of the join, with nulls for the probe side."""

@@ -174,7 +174,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Keys of the first rows of a router that feeds a sort."""
+    """Keys of rows that a router has, or will have, for a sort."""
 
     operator: Index
     port: Index

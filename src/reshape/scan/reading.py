@@ -25,7 +25,7 @@ def read_split(
     """
     stored_skip, output_skip = (0, skip_rows) if scan.filters else (skip_rows, 0)
     for stored in _stored(scan, split, batch_rows, stored_skip, use_threads):
-        batch = _output(scan, stored)
+        batch = output_of(scan, stored)
         if batch.num_rows <= output_skip:
             output_skip -= batch.num_rows
             continue
@@ -39,12 +39,20 @@ def _stored(scan: Scan, split: Split, batch_rows: int, skip_rows: int, use_threa
         groups = groups_between(parquet.metadata, split.start, split.end)
         groups = groups_to_read(parquet.metadata, groups, scan, parquet.stored)
         groups, skip_rows = _without_skipped(parquet.metadata, groups, skip_rows)
-        for rows in _pieces(parquet, groups, batch_rows, use_threads):
-            if rows[0] <= skip_rows:
-                skip_rows -= rows[0]
+        for rows in stored_rows(scan, split, parquet, groups, batch_rows, use_threads=use_threads):
+            if rows.num_rows <= skip_rows:
+                skip_rows -= rows.num_rows
                 continue
-            yield _with_partition_values(scan, split, rows).slice(skip_rows)
+            yield rows.slice(skip_rows)
             skip_rows = 0
+
+
+def stored_rows(
+    scan: Scan, split: Split, parquet: OpenFile, groups: Sequence[int], batch_rows: int, *, use_threads: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some row groups as they are stored, with their partition values."""
+    for rows in _pieces(parquet, groups, batch_rows, use_threads):
+        yield _with_partition_values(scan, split, rows)
 
 
 def _without_skipped(metadata: Any, groups: Sequence[int], skip_rows: int) -> tuple[list[int], int]:
@@ -94,7 +102,8 @@ def _with_partition_values(scan: Scan, split: Split, rows: tuple[int, list[pa.Ar
     return _batch(pa.schema(list(zip(names, (array.type for array in arrays), strict=True))), arrays, count)
 
 
-def _output(scan: Scan, batch: pa.RecordBatch) -> pa.RecordBatch:
+def output_of(scan: Scan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What the scan's steps make of stored rows."""
     for step in scan.steps:
         if isinstance(step, Keep):
             batch = filter_batch(step.predicate, batch)

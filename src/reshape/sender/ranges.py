@@ -1,7 +1,8 @@
-"""Ranges of a sort: bounds come from the first rows that arrive anywhere, agreed upon by way of the driver.
+"""Ranges of a sort: bounds come from samples of rows, agreed upon by way of the driver.
 
-A router keeps its rows until the bounds are there. It offers a sample of its first rows; the driver takes the samples
-of all routers that have rows by then and answers all of them, and every later one, with the same bounds.
+A router keeps its rows until the bounds are there. Whoever reads the rows from files by itself samples all of them
+beforehand; any other router offers a sample of its first rows. The driver takes the samples that there are by then and
+answers all routers, and every later one, with the same bounds.
 """
 
 from __future__ import annotations
@@ -87,12 +88,16 @@ class RangeRouter:
         """As :meth:`Router.counts`."""
         return self._router.counts() if self._router is not None else NO_COUNTS
 
+    def offer(self, keys: pa.RecordBatch) -> None:
+        """Give the driver key columns of some rows. When there are none it hears so, and first rows follow later."""
+        self._offered = keys.num_rows > 0
+        self._offer(keys)
+
     def route(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
         if not self._offered and self._bounds is None:
-            self._offered = True
-            self._offer(sample_of(batch, self._ordering))
+            self.offer(sample_of(batch, self._ordering))
         self._kept.append(batch)
         if self._bounds is not None:
             self._drain()

@@ -101,6 +101,18 @@ class SourceTask:
         finally:
             self._close()
 
+    @property
+    def sampled_columns(self) -> tuple[int, ...] | None:
+        """The columns that a sort wants a sample of, before the first rows; None where nothing is sorted."""
+        ordering = self._edge.input.ordering
+        return None if ordering is None else ordering.columns
+
+    def offer(self, keys: pa.RecordBatch) -> None:
+        """A sample of those columns from all that will be routed here."""
+        if isinstance(self._router, RangeRouter) and self.sampled_columns is not None:
+            schema = pa.schema([self._edge.input.schema.field(column) for column in self.sampled_columns])
+            self._router.offer(_fitted(keys, schema))
+
     def _close(self) -> None:
         self._clock.stop()
         self.link.close()
