@@ -138,6 +138,10 @@ class Router:
         keys, buckets = ({}, {}) if self.tally is None else self.tally.take()
         return RouterCounts(tuple(self.routed.tolist()), tuple(self.sent.tolist()), keys, buckets)
 
+    def tick(self) -> None:
+        """Called by a clock: what waits to be sent has waited long enough."""
+        self.flush()
+
     def flush(self) -> None:
         """Send everything that waits to be sent."""
         for host in list(self._pending):

@@ -117,7 +117,7 @@ class HostLoop:
         now = time.monotonic()
         if now >= self._flush_at:
             self._flush_at = now + FLUSH_S
-            self._outputs.flush()
+            self._outputs.tick()
 
     def _idle(self) -> None:
         if self._worked and any(self._is_through(*port) for port in self._ending):

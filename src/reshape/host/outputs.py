@@ -52,9 +52,9 @@ class Outputs:
         else:
             self._routers[worker.operator.id].route(batch)
 
-    def flush(self) -> None:
+    def tick(self) -> None:
         for router in self._routers.values():
-            router.flush()
+            router.tick()
 
     def counts(self) -> dict[int, RouterCounts]:
         """What the routers of operators here have sent so far."""

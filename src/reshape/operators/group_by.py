@@ -256,6 +256,10 @@ class GroupCombiner:
         """Partial rows, which the operator takes on the same port."""
         return self._grouping.combine(batch)
 
+    def merge(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Fewer partial rows of many: one for each group among them."""
+        return self._grouping.merge(None, parts, self._grouping.key_table())
+
     @cached_property
     def _grouping(self) -> Grouping:
         return self.spec.grouping()

@@ -47,6 +47,10 @@ class Combiner(Protocol):
         """Combined rows of a batch."""
         ...
 
+    def merge(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Combined rows of several batches, combined once more."""
+        ...
+
 
 @dataclass(frozen=True)
 class Narrowed:

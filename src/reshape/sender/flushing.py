@@ -15,16 +15,16 @@ import pyarrow as pa
 FLUSH_S = 0.02
 
 
-class Flushable(Protocol):
+class Ticking(Protocol):
     def route(self, batch: pa.RecordBatch) -> None: ...
 
-    def flush(self) -> None: ...
+    def tick(self) -> None: ...
 
 
 class TimedFlush:
-    """A router that is flushed by the clock too, and reported about. Used by one thread; the clock has its own."""
+    """A router that sends by the clock too, and reported about. Used by one thread; the clock has its own."""
 
-    def __init__(self, router: Flushable, report: Callable[[], None] = lambda: None, report_s: float = inf) -> None:
+    def __init__(self, router: Ticking, report: Callable[[], None] = lambda: None, report_s: float = inf) -> None:
         self._router = router
         self._report = report
         self._report_s = report_s
@@ -67,7 +67,7 @@ class TimedFlush:
                 self._report()
             with self._lock:
                 try:
-                    self._router.flush()
+                    self._router.tick()
                 except Exception as error:
                     self._error = error
                     return

@@ -102,6 +102,10 @@ class RangeRouter:
         if self._bounds is not None:
             self._drain()
 
+    def tick(self) -> None:
+        """As :meth:`Router.tick`."""
+        self.flush()
+
     def flush(self) -> None:
         """Send what can be sent."""
         if self._bounds is not None:
