@@ -286,6 +286,10 @@ class _Task(SourceTask):
         self._before = before
         self.told: list[int] = []
 
+    @property
+    def sampled_columns(self) -> None:
+        """Nothing is sorted."""
+
     def ask(self, question: SplitWanted) -> Any:
         self._before()
         return self._answers.pop(0)
