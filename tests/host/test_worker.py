@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from reshape.host.worker import Worker
+from reshape.host.worker import LEAST_ROWS_PER_STEP, MOST_ROWS_PER_STEP, ROWS_PER_STEP, Worker
 from reshape.operators.relay import RelaySpec
 from reshape.plan.physical import PhysicalOperator, Port
 
@@ -31,3 +31,46 @@ def test_without_an_emulated_cost_all_rows_count_at_once() -> None:
     worker = Worker(OPERATOR, number=0, index=0)
     worker.count(0, 0, 30, 0.0, 0.1)
     assert worker.counts([0], 0.0).processed == (30,)
+
+
+def steps(worker: Worker, rows: int, s_per_row: float, fixed_s: float = 0.0) -> list[int]:
+    """The sizes of a worker's steps through so many rows, when each row and each step costs so much."""
+    sizes = []
+    while rows > 0:
+        sizes.append(min(rows, worker.rows_per_step()))
+        worker.count(0, 0, sizes[-1], 0.0, fixed_s + s_per_row * sizes[-1])
+        rows -= sizes[-1]
+    return sizes
+
+
+def test_steps_grow_where_rows_are_cheap() -> None:
+    sizes = steps(Worker(OPERATOR, number=0, index=0), 3_000_000, 10e-9, fixed_s=200e-6)
+    assert sizes[0] == ROWS_PER_STEP
+    assert max(sizes) == MOST_ROWS_PER_STEP
+    assert len(sizes) <= 14, "183 steps of 16,384 rows"
+
+
+def test_a_step_of_expensive_rows_takes_its_time_from_the_second_one_on() -> None:
+    sizes = steps(Worker(OPERATOR, number=0, index=0), 100_000, 10e-6)
+    assert sizes[0] == ROWS_PER_STEP
+    assert set(sizes[1:-1]) <= {1_999, 2_000}
+    assert steps(Worker(OPERATOR, number=0, index=0), 20_000, 1.0)[1] == LEAST_ROWS_PER_STEP
+
+
+def test_small_steps_do_not_make_later_ones_small() -> None:
+    worker = Worker(OPERATOR, number=0, index=0)
+    for _ in range(20):
+        worker.count(0, 0, 10, 0.0, 200e-6)
+    assert worker.rows_per_step() < 2_000, "by what is known so far, a row costs 20 microseconds"
+    sizes = steps(worker, 1_000_000, 20e-9, fixed_s=200e-6)
+    assert max(sizes) == MOST_ROWS_PER_STEP
+    assert len(sizes) <= 30
+
+
+def test_an_emulated_cost_bounds_a_step() -> None:
+    worker = Worker(replace(OPERATOR, cost_s_per_row=0.01), number=2, index=0)
+    worker.count(0, 2, 10, 0.0, 1e-9)
+    assert worker.rows_per_step() == LEAST_ROWS_PER_STEP
+    worker = Worker(replace(OPERATOR, cost_s_per_row=1e-4), number=2, index=0)
+    worker.count(0, 2, 10, 0.0, 1e-9)
+    assert worker.rows_per_step() == 1_000

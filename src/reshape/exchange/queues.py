@@ -15,7 +15,7 @@ import pyarrow as pa
 from reshape.exchange.errors import BackPressureTimeout, HostClosed
 from reshape.exchange.holds import Among, Hold, Holds
 from reshape.exchange.spill import SpillSpace
-from reshape.exchange.worker_queue import Item, WorkerQueue
+from reshape.exchange.worker_queue import Item, WorkerQueue, joined
 
 
 class HostQueues:
@@ -193,18 +193,19 @@ class HostQueues:
         self._check()
         return in_time
 
-    def take(self, worker: int, port: int) -> Item | None:
-        """The next item of a port, its rows in memory again."""
+    def take(self, worker: int, port: int, rows: int = 0) -> Item | None:
+        """The next item of a port, its rows in memory again. Small ones that follow it are put together with it, as
+        long as they are no more than so many rows."""
         with self._changed:
             queue = self._queues[worker]
             if not queue.items[port]:
                 return None
             before = queue.memory
-            item = queue.pop_left(port)
+            items = queue.pop_run(port, rows)
             self._memory -= before - queue.memory
             self._taken += 1
             self._changed.notify_all()
-            return item
+        return joined(items)
 
     def put_back(self, worker: int, item: Item, rest: pa.RecordBatch) -> None:
         """Return the rows of an item that were not processed to the head of its queue."""

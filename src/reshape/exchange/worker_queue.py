@@ -13,6 +13,10 @@ from reshape.exchange.spill import Segment, SpillSpace
 # What an item takes beside its values, measured: many small items would otherwise take several times the budget.
 ITEM_BYTES = 256
 COLUMN_BYTES = 512
+# Items below this are put together before they are processed; larger ones are not worth a copy.
+SMALL_ROWS = 16_384
+# What is processed at once is no longer counted as waiting, so it must be little beside any budget.
+RUN_BYTES = 8 << 20
 
 
 def size_in_memory(batch: pa.RecordBatch) -> int:
@@ -41,12 +45,34 @@ class Item:
         """The same item with some of its rows."""
         return replace(self, rows=rows.num_rows, bytes=size_in_memory(rows), batch=rows, segment=None)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether a step for these rows alone would be mostly fixed cost."""
+        return self.rows < SMALL_ROWS
+
+    def joins(self, first: Item) -> bool:
+        """Whether these rows may be processed together with those of an item before them."""
+        return (
+            self.is_small
+            and self.batch is not None
+            and (self.owner, self.combined) == (first.owner, first.combined)
+            and first.batch is not None
+            and self.batch.schema.equals(first.batch.schema)
+        )
+
     def load(self) -> pa.RecordBatch:
         """The rows; those on disk leave it. Once only."""
         if self.batch is None:
             assert self.segment is not None
             self.batch = self.segment.read(self.place)
         return self.batch
+
+
+def joined(items: list[Item]) -> Item:
+    """One item of several, which have been taken: its rows are theirs in their order."""
+    if len(items) == 1:
+        return items[0]
+    return items[0].with_rows(pa.concat_batches([item.load() for item in items]))
 
 
 class WorkerQueue:
@@ -85,6 +111,20 @@ class WorkerQueue:
         self.items[port].popleft()
         self.rows[port] -= item.rows
         return item
+
+    def pop_run(self, port: int, rows: int) -> list[Item]:
+        """The first item and small ones behind it, of the same kind and in memory: so many rows at the most."""
+        run = [self.pop_left(port)]
+        first = run[0]
+        rows, size = rows - first.rows, first.bytes
+        items = self.items[port]
+        while first.is_small and items and items[0].joins(first) and items[0].rows <= rows:
+            size += items[0].bytes
+            if size > RUN_BYTES:
+                break
+            rows -= items[0].rows
+            run.append(self.pop_left(port))
+        return run
 
     def take_tail(self, port: int, owner: int, rows: int) -> list[Item]:
         """Up to so many rows of an owner, whole items and the last rows of one more, in the order of the queue."""

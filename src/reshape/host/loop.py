@@ -153,7 +153,7 @@ class HostLoop:
         for port in range(len(worker.operator.ports)):
             if worker.ended[port] or not worker.is_open(port):
                 continue
-            item = self._queues.take(worker.index, port)
+            item = self._queues.take(worker.index, port, worker.rows_per_step())
             if item is not None:
                 self._process(worker, port, item)
                 return True

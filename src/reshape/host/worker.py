@@ -12,12 +12,16 @@ from reshape.operators.base import Operator
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
 from reshape.protocol.reports import WorkerCounts
 
-# A batch is cut so that a step of one worker takes about so long: orders and other workers never wait for more.
+# Waiting rows are cut, or put together, so that a step of one worker takes about so long: orders and other workers
+# never wait for much more.
 STEP_S = 0.02
 # With an emulated cost a worker only waits, and nobody waits for it: longer steps save the time of the host.
 EMULATED_STEP_S = 0.1
+# Of a worker whose speed nobody knows yet.
 ROWS_PER_STEP = 16_384
 LEAST_ROWS_PER_STEP = 16
+# Fixed costs of a step, some hundred microseconds, are then nothing beside it, however cheap a row is.
+MOST_ROWS_PER_STEP = 262_144
 # A worker with an emulated cost that is later than this for its turn has lost the time, as on a machine that stalls.
 LATE_S = 0.5
 
@@ -118,17 +122,19 @@ class Worker:
     def rows_per_step(self) -> int:
         rows = float(ROWS_PER_STEP)
         if self.seconds_per_row > 0:
-            rows = min(rows, STEP_S / self.seconds_per_row)
+            rows = min(MOST_ROWS_PER_STEP, STEP_S / self.seconds_per_row)
         if self.cost.s_per_row > 0:
             rows = min(rows, EMULATED_STEP_S / self.cost.s_per_row)
         return max(LEAST_ROWS_PER_STEP, int(rows))
 
     def count(self, port: int, owner: int, rows: int, started: float, seconds: float) -> None:
-        """Book rows that were processed. The speed follows the newest steps."""
+        """Book rows that were processed. The speed follows the newest steps, large ones more than small ones, of which
+        most is fixed cost."""
         self.processed[port] += rows
         self.of_owner[port][owner] = self.of_owner[port].get(owner, 0) + rows
         self.busy_s += max(seconds, self.cost.s_per_row * rows)
-        self.seconds_per_row = 0.7 * self.seconds_per_row + 0.3 * seconds / rows
+        weight = min(0.9, max(0.3, rows / ROWS_PER_STEP)) if self.seconds_per_row else 1.0
+        self.seconds_per_row += weight * (seconds / rows - self.seconds_per_row)
         self.cost.begin(port, owner, rows, started)
 
     def counts(self, waiting: list[int], now: float) -> WorkerCounts:
