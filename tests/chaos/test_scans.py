@@ -26,8 +26,9 @@ from reshape.scan.reading import read_split
 from reshape.scan.scan import Scan, Split
 from reshape.testing import ThreadedFlow, scan_of, write_files
 
-from .brain import Doings, chaos
+from .brain import chaos
 from .running import Weather, fast_control, slow_links, with_chaos
+from .transfers import Doings
 
 ROWS = 4_000
 SEEDS = range(6)
