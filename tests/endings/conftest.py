@@ -54,11 +54,12 @@ class Watched:
         for line in self.process.stdout:
             self._said.put(line)
 
-    def start(self, how: str, fault: str | None = None) -> None:
-        """Begin a flow with a closed gate."""
+    def start(self, how: str, fault: str | None = None, *, scan: bool = False) -> None:
+        """Begin a flow with a closed gate; with a ``scan``, of files that hosts read."""
         self._gates += 1
         self.gate = self._directory / f"gate-{self._gates}"
-        command = {"how": how, "fault": fault, "gate": str(self.gate), "local_dir": str(self.local_dir)}
+        command = {"how": how, "fault": fault, "gate": str(self.gate), "scan": scan}
+        command["local_dir"] = str(self.local_dir)
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(command) + "\n")
         self.process.stdin.flush()

@@ -42,8 +42,9 @@ def session(master: str, local_dir: str) -> SparkSession:
     )
 
 
-def slow_flow(spark: SparkSession, gate: Path, fault: str | None) -> Flow:
-    """Workers that dawdle until the gate opens, so that rows wait on disk; with a fault, one then raises."""
+def slow_flow(spark: SparkSession, gate: Path, fault: str | None, scan: bool) -> Flow:
+    """Workers that dawdle until the gate opens, so that rows wait on disk; with a fault, one then raises. With a scan
+    the hosts read the rows from files by themselves."""
 
     def dawdle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -54,11 +55,16 @@ def slow_flow(spark: SparkSession, gate: Path, fault: str | None) -> Flow:
             yield batch.select(["v"])
 
     rows = spark.range(0, ROWS, 1, 2).selectExpr("id % 50 AS k", "id AS v", "repeat('x', 40) AS filling")
-    return reshape.read(rows, hosts=2, workers=4, queue_bytes=200_000).repartition("k").mapInArrow(dawdle, "v long")
+    if scan:
+        files = gate.with_name(f"{gate.name}-rows")
+        rows.write.option("parquet.block.row.count.limit", "5000").parquet(str(files))
+        rows = spark.read.parquet(str(files))
+    flow = reshape.read(rows, hosts=2, workers=4, queue_bytes=200_000, scan="arrow" if scan else "auto")
+    return flow.repartition("k").mapInArrow(dawdle, "v long")
 
 
 def run(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
-    flow = slow_flow(spark, Path(command["gate"]), command.get("fault"))
+    flow = slow_flow(spark, Path(command["gate"]), command.get("fault"), command["scan"])
     ended: dict[str, Any] = {"outcome": "success"}
     try:
         if command["how"] == "collect":

@@ -62,18 +62,19 @@ def test_error_in_a_users_function(watch: Watch, how: str) -> None:
     assert_nothing_left(driver, answer, since, f"error, {how}")
 
 
-def test_cancel(watch: Watch) -> None:
+@pytest.mark.parametrize("scan", [False, True])
+def test_cancel(watch: Watch, scan: bool) -> None:
     driver = watch(LOCAL)
-    driver.start("cancel")
+    driver.start("cancel", scan=scan)
     answer = driver.answer()
     assert answer["outcome"] == "FlowCancelled", answer
     assert_nothing_left(driver, answer, time.monotonic(), "cancel")
 
 
-@pytest.mark.parametrize("how", ["collect", "await"])
-def test_control_c(watch: Watch, how: str) -> None:
+@pytest.mark.parametrize(("how", "scan"), [("collect", False), ("await", False), ("collect", True)])
+def test_control_c(watch: Watch, how: str, scan: bool) -> None:
     driver = watch(LOCAL)
-    driver.start(how)
+    driver.start(how, scan=scan)
     driver.until_in_the_middle()
     since = time.monotonic()
     driver.process.send_signal(signal.SIGINT)
@@ -82,10 +83,11 @@ def test_control_c(watch: Watch, how: str) -> None:
     assert_nothing_left(driver, answer, since, f"Ctrl-C, {how}")
 
 
-def test_killed_python_worker_of_a_host(watch: Watch) -> None:
+@pytest.mark.parametrize("scan", [False, True])
+def test_killed_python_worker_of_a_host(watch: Watch, scan: bool) -> None:
     """Spark starts the hosts again, and the flow with them."""
     driver = watch(LOCAL)
-    driver.start("await")
+    driver.start("await", scan=scan)
     hosts = driver.until_in_the_middle()
     since = time.monotonic()
     os.kill(hosts[0], signal.SIGKILL)
@@ -125,10 +127,11 @@ def test_killed_jvm(watch: Watch) -> None:
     assert_nothing_left_at_all(driver, time.monotonic(), "driver's end after a killed JVM")
 
 
-def test_lost_executor(watch: Watch) -> None:
+@pytest.mark.parametrize("scan", [False, True])
+def test_lost_executor(watch: Watch, scan: bool) -> None:
     """Either Spark's retry makes the flow succeed, or it fails with the loss as its cause; never a wrong result."""
     driver = watch(CLUSTER)
-    driver.start("await")
+    driver.start("await", scan=scan)
     driver.until_in_the_middle()
     since = time.monotonic()
     executors = driver.find("CoarseGrainedExecutorBackend")
