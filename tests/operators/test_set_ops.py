@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
@@ -148,6 +148,9 @@ def test_many_batches() -> None:
 
 
 @settings(max_examples=60)
+@example(
+    data=pa.table({"a": pa.nulls(8, pa.float64()), "b": [*[None] * 5, "", "", "a"]}), shares=[0, 1], rows=3, modulus=3
+)
 @given(
     data=hypothesis_rows(KINDS),
     shares=st.lists(st.integers(0, 2), min_size=1, max_size=40),
