@@ -17,7 +17,7 @@ from reshape.errors import ReshapeError
 # Exceptions that never leave the package: they carry control, not a message for anybody.
 CONTROL_FLOW = {
     # Takes an error of the user's own input out of the routing of its rows, to be raised again as it was.
-    "reshape.sender.source._InputFailed",
+    "reshape.sender.source.InputFailed",
 }
 
 
