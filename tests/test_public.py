@@ -18,6 +18,8 @@ from reshape.errors import ReshapeError
 CONTROL_FLOW = {
     # Takes an error of the user's own input out of the routing of its rows, to be raised again as it was.
     "reshape.sender.source.InputFailed",
+    # Becomes a SplitUnreadable, which names the file, where that is opened.
+    "reshape.scan.layout.Unfit",
 }
 
 
