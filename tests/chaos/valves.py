@@ -121,8 +121,8 @@ class Valves:
         take, advance = HostQueues.take, HandOvers.advance
         reported, tick = PortControl.reported, PortControl.tick
 
-        def take_if_allowed(queues: HostQueues, worker: int, port: int) -> Item | None:
-            return None if self._stalled else take(queues, worker, port)
+        def take_if_allowed(queues: HostQueues, worker: int, port: int, rows: int = 0) -> Item | None:
+            return None if self._stalled else take(queues, worker, port, rows)
 
         def advance_if_allowed(hand_overs: HandOvers) -> None:
             if not self._held:
