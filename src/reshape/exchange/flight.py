@@ -292,11 +292,6 @@ class Outlet:
         except _BROKEN as error:
             raise self._broken(error, f"the stream from router {self._name.router}") from error
 
-    def abandon(self) -> None:
-        """Give the stream up; its connection is closed already. Left to the garbage collector, Arrow would complain."""
-        with contextlib.suppress(*_BROKEN):
-            self._writer.close()
-
     def _broken(self, error: Exception, what: str) -> ExchangeError:
         message = f"{what} to operator {self._name.operator} broke: {error}"
         # A receiver that raises is there to say so; only one that is not there is unavailable.

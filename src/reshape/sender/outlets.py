@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -21,24 +20,18 @@ class Outlets:
         self._locations = tuple(locations)
         self._access = access
         self._clients: dict[int, FlightClient] = {}
-        self._open: weakref.WeakSet[Outlet] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def open(self, host: int, name: StreamName, schema: pa.Schema) -> Outlet:
-        outlet = Outlet(self._client(host), name, schema, peer=f"host {host}")
-        with self._lock:
-            self._open.add(outlet)
-        return outlet
+        return Outlet(self._client(host), name, schema, peer=f"host {host}")
 
     def close(self) -> None:
         """Cut all streams; those that were closed have been taken."""
         with self._lock:
-            clients, outlets = list(self._clients.values()), list(self._open)
+            clients = list(self._clients.values())
         for client in clients:
             with contextlib.suppress(pa.ArrowException):
                 client.close()
-        for outlet in outlets:
-            outlet.abandon()
 
     def _client(self, host: int) -> FlightClient:
         with self._lock:
