@@ -177,7 +177,7 @@ class Flow:
         return self._with(Tree(replace(node, tuning=tuning), self._tree.sources))
 
     def toDF(self, *, exchange: bool = True) -> DataFrame:  # noqa: N802
-        """Return the result as a lazy Spark DataFrame; every action on it runs the flow.
+        """Return the result as a lazy Spark DataFrame; an action on it runs the flow, unless Spark still has its rows.
 
         Behind the flow comes an exchange that makes everything work on the result. Without it (``exchange=False``) rows
         reach Spark sooner, but only actions that want all partitions work: write, collect, count, join. The flow's own

@@ -52,7 +52,7 @@ _MARKS = {
 def plan_scan(df: DataFrame, *, most_footers: int = 1_000) -> Scan:
     """How hosts read what the DataFrame reads. Raises NotReadable with the reason; runs no Spark job.
 
-    The footers of up to `most_footers` files are looked at here, evenly chosen where there are more. The task that
+    The footers of up to `most_footers` files are looked at here, and more files are left to Spark. The task that
     reads a split looks at its footer again and raises SplitUnreadable for what was not found here.
     """
     if not hasattr(df, "_jdf"):
