@@ -16,7 +16,7 @@ from reshape.scan.layout import layout
 from reshape.scan.planning import plan_scan
 from reshape.scan.reading import read_split
 from reshape.scan.row_groups import groups_between, groups_to_read
-from reshape.scan.scan import Scan, shuffled
+from reshape.scan.scan import Scan
 
 
 def write_groups(path: Path, names: Any) -> Any:
@@ -114,10 +114,3 @@ def test_reading_starts_again_at_any_row(session: Any, many_groups: Any) -> None
             assert sum(batch.num_rows for batch in rest) == max(rows - skipped, 0)
             if scan.columns:
                 assert pa.Table.from_batches(rest, schema=scan.schema).equals(whole.slice(skipped))
-
-
-def test_shuffled_splits(small_splits: Any, many_groups: Any) -> None:
-    splits = plan_scan(small_splits.read.parquet(many_groups)).splits
-    assert shuffled(splits, 1) == shuffled(splits, 1)
-    assert shuffled(splits, 1) != shuffled(splits, 2)
-    assert Counter(shuffled(splits, 1)) == Counter(splits)

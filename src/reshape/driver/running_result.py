@@ -9,11 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from reshape.host.previews import PREVIEW_ROWS
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.reports import Progress, WorkerCounts
-
-# More rows than these of a worker fit no screen.
-PREVIEW_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -88,8 +86,3 @@ class Scan:
     def filters(self) -> bool:
         """Whether fewer rows may come out than are stored."""
         return any(isinstance(step, Keep) for step in self.steps)
-
-
-def shuffled(splits: Sequence[Split], seed: int) -> tuple[Split, ...]:
-    """The splits in an order that says nothing about the data: early results then stand for all of it."""
-    return tuple(random.Random(seed).sample(list(splits), len(splits)))
