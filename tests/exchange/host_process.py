@@ -79,6 +79,9 @@ class _FedCluster:
     def cancel_hosts(self, stage: int, reason: str) -> None:
         """It hears of it from the driver."""
 
+    def kept_rows(self, stage: int) -> str | None:
+        return None
+
     def first_error(self, stage: int) -> str:
         return "nothing is tried again"
 

@@ -245,6 +245,9 @@ class _NoCluster:
 
     def cancel_hosts(self, stage: int, reason: str) -> None: ...
 
+    def kept_rows(self, stage: int) -> str | None:
+        return None
+
     def first_error(self, stage: int) -> str:
         raise AssertionError("nothing was tried again")
 

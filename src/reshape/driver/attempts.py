@@ -57,6 +57,7 @@ class Attempts:
         self._stages: dict[int, int] = {}  # stage of the hosts -> its newest attempt
         self._meetings: dict[int, HostMeeting] = {}  # by stage of the hosts
         self._failures: dict[int, FlowFailed] = {}  # stages that are not to be tried again
+        self._complete = False  # has any attempt given its whole result?
 
     def reported(self, sender: Sender, report: Report) -> Answer | None:
         if isinstance(report, HostReady):
@@ -124,6 +125,7 @@ class Attempts:
         """Number the attempt. Spark tries a failed barrier stage again; an error of the flow would only come again."""
         with self._lock:
             self._note_failures()
+            self._note_mixing(stage)
             failed = self._failures.get(stage)
             if failed is not None:
                 return Refused(failed.where, failed.cause)
@@ -142,6 +144,16 @@ class Attempts:
             execution = self._executions[number]
             if execution.failure is not None and not execution.may_retry:
                 self._failures[stage] = execution.failure
+
+    def _note_mixing(self, stage: int) -> None:
+        """Which host gives a row differs from attempt to attempt: what Spark keeps of one cannot be made whole by
+        another, as it would when an executor is lost."""
+        self._complete = self._complete or any(execution.finished for execution in self._executions.values())
+        kept = self._cluster.kept_rows(stage) if self._complete else None
+        if kept is not None:
+            cause = f"a part of it was lost, and the rest is kept in {kept}: unpersist it (a query: release it) first"
+            self._failures[stage] = FlowFailed(f"the result of {self.name}", cause)
+            self._cluster.cancel_hosts(stage, str(self._failures[stage]))
 
     def _execution(self, attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
         log = EventLog(self._log_directory, f"{self.name}-{attempt}") if self._log_directory else None

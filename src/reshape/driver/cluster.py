@@ -19,3 +19,6 @@ class Cluster(Protocol):
 
     def first_error(self, stage: int) -> str:
         """What the first failed task of a stage failed with."""
+
+    def kept_rows(self, stage: int) -> str | None:
+        """What is kept of rows that the hosts of a stage have given in an earlier try; None if there is nothing."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from reshape.driver import shipping
 from reshape.driver.attempts import Attempts, unique_name
 from reshape.driver.interrupt import stop_flows_on_interrupt
 from reshape.driver.lifetime import runnable
-from reshape.driver.packed import HOST_COLUMN, unpacking
+from reshape.driver.packed import HOST_COLUMN, Packing, unpacking
 from reshape.driver.service import DriverService
-from reshape.driver.session import check, driver_address, is_local
+from reshape.driver.session import check, driver_address, is_local, result_folder
 from reshape.driver.spark_cluster import SparkCluster
 from reshape.exchange.flight import Tls
 from reshape.host.host import HostSettings
@@ -59,12 +61,19 @@ class LaunchedFlow:
         service = _service(spark, tls)
         service.drop_unneeded()
         location = service.register(attempts.name, attempts)
-        hosts = cluster.hosts(settings, local=is_local(spark), packed=exchange)
-        service.keep_while(attempts.name, runnable(hosts))
+        folder = result_folder(spark) if exchange else None
+        packing = Packing(folder) if exchange else None
+        hosts = cluster.hosts(settings, local=is_local(spark), packing=packing)
+        service.keep_while(attempts.name, runnable(hosts), partial(_remove, folder))
         # Without an exchange behind it, a barrier stage cannot serve actions that want some of its partitions only.
         self.attempts = attempts
         self.kept = hosts.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN) if exchange else hosts
         self.df = self.kept.mapInArrow(unpacking(), from_arrow_schema(plan.output)) if exchange else hosts
+
+
+def _remove(folder: str | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _interrupt() -> None:

@@ -41,6 +41,7 @@ class DriverService:
         self._tls = tls
         self._flows: dict[str, ControlledFlow] = {}
         self._needed: dict[str, Callable[[], bool]] = {}
+        self._dropped: dict[str, Callable[[], None]] = {}
         self._listener: Listener | None = None
         self._lock = threading.Lock()
 
@@ -58,9 +59,11 @@ class DriverService:
                 )
             return self._listener.location
 
-    def keep_while(self, name: str, needed: Callable[[], bool]) -> None:
-        """Let a flow go once this says that nobody can run it any more; asked when the next one comes."""
+    def keep_while(self, name: str, needed: Callable[[], bool], dropped: Callable[[], None]) -> None:
+        """Let a flow go once this says that nobody can run it any more; asked when the next one comes. Then what it
+        has left is put away by ``dropped``."""
         self._needed[name] = needed
+        self._dropped[name] = dropped
 
     def drop_unneeded(self) -> None:
         for name, needed in list(self._needed.items()):
@@ -82,10 +85,13 @@ class DriverService:
         with self._lock:
             self._flows.pop(name, None)
             self._needed.pop(name, None)
-            if self._flows or self._listener is None:
-                return
-            listener, self._listener = self._listener, None
-        listener.shutdown()
+            dropped = self._dropped.pop(name, None)
+            listener = None if self._flows else self._listener
+            self._listener = self._listener if self._flows else None
+        if dropped is not None:
+            dropped()
+        if listener is not None:
+            listener.shutdown()
 
     def _report(self, body: bytes) -> bytes:
         return encode_answer(self._book(body))

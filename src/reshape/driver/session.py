@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from reshape.errors import TooFewSlots, UnsuitableSession
@@ -21,6 +22,15 @@ def slots(spark: SparkSession) -> int:
 def is_local(spark: SparkSession) -> bool:
     master = spark.sparkContext.master or ""
     return master == "local" or master.startswith("local[")
+
+
+def result_folder(spark: SparkSession) -> str | None:
+    """A new folder for the rows of a result that all tasks can read; it goes with the application, if not before.
+    None where tasks are on several machines, or rows on disk have to be encrypted: there Spark keeps them."""
+    context = spark.sparkContext
+    if not is_local(spark) or context.getConf().get("spark.io.encryption.enabled", "false") == "true":
+        return None
+    return tempfile.mkdtemp(prefix="reshape-result-", dir=str(context._temp_dir))
 
 
 def driver_address(spark: SparkSession) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reshape.driver import task_errors
-from reshape.driver.packed import PACKED, ArrowFunction, pack
+from reshape.driver import kept, task_errors
+from reshape.driver.packed import PACKED, ArrowFunction, Packing
 from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
 from reshape.plan.physical import Edge, PhysicalPlan
@@ -33,13 +33,13 @@ class SparkCluster:
         self._sources = sources
         self._at = at
 
-    def hosts(self, settings: HostSettings, *, local: bool, packed: bool) -> DataFrame:
+    def hosts(self, settings: HostSettings, *, local: bool, packing: Packing | None) -> DataFrame:
         """The lazy barrier stage of the hosts, whose output is the result, or the packed result."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        schema = from_arrow_schema(PACKED if packed else self._plan.output)
+        schema = from_arrow_schema(self._plan.output if packing is None else PACKED)
         scans = {number: source.scan for number, source in enumerate(self._sources) if source.scan is not None}
-        function = host_function(self._plan, scans, self._at(), settings, local, packed)
+        function = host_function(self._plan, scans, self._at(), settings, local, packing)
         return self._spark.range(0, self._plan.hosts, 1, self._plan.hosts).mapInArrow(function, schema, barrier=True)
 
     def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
@@ -62,6 +62,9 @@ class SparkCluster:
         error = task_errors.first_error(self._spark.sparkContext, stage)
         return error or "ExecutorLostFailure: Spark tried the task again and does not say why"
 
+    def kept_rows(self, stage: int) -> str | None:
+        return kept.kept_rows(self._spark.sparkContext, stage)
+
     def _group(self, attempt: int) -> str:
         return f"reshape-{self._at().name}-{attempt}"
 
@@ -80,7 +83,7 @@ def host_function(
     flow: FlowAddress,
     settings: HostSettings,
     local: bool,
-    packed: bool,
+    packing: Packing | None,
 ) -> ArrowFunction:
     """What a barrier task runs."""
 
@@ -96,7 +99,7 @@ def host_function(
         task = (context.stageId(), context.taskAttemptId())
         # Closed here: whatever ends the task outside of it would leave it to the garbage collector.
         with closing(Host(plan, index, flow, settings, address, *task, scans=scans).results()) as results:
-            yield from pack(results, plan.output, index) if packed else results
+            yield from results if packing is None else packing.pack(results, plan.output, index, task[1])
 
     return host
 

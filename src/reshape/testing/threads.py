@@ -71,6 +71,9 @@ class ThreadCluster:
     def cancel_hosts(self, stage: int, reason: str) -> None:
         """Threads cannot be killed; they end because they are told to."""
 
+    def kept_rows(self, stage: int) -> str | None:
+        return None
+
     def first_error(self, stage: int) -> str:
         return "threads are not tried again"
 
