@@ -12,6 +12,8 @@ from reshape.protocol.reports import Preview
 # A person sees a chart move four times a second; more rows than these fit no screen.
 PREVIEW_S = 0.25
 PREVIEW_ROWS = 1_000
+# Showing takes at most a twentieth of a host's time: what is costly to show is shown less often.
+_PAUSE = 20
 
 
 class Previews:
@@ -28,12 +30,13 @@ class Previews:
         now = time.monotonic()
         if not self._wanted or (now < self._due and not at_once):
             return None
-        self._due = now + PREVIEW_S
         shown = []
         for worker in self._workers:
             batch = self._last.get(worker.index) or _preview(worker)
             if batch is not None and batch.num_rows:
                 shown.append(Preview(worker.operator.id, worker.number, batch))
+        took = time.monotonic() - now
+        self._due = now + max(PREVIEW_S, _PAUSE * took)
         return tuple(shown)
 
     def keep_last(self, worker: Worker) -> None:
