@@ -123,7 +123,7 @@ def everything(brain: ScriptedBrain) -> Iterator[Until]:
         if brain.immutable:
             yield from replicate_all(brain)
         yield from share_records(brain)
-        yield from move_waiting_rows(brain)
+        yield from help_with_waiting_rows(brain)
     for is_bucket in kinds:
         yield from move_and_return(brain, is_bucket)
         yield from move_on(brain, is_bucket)
@@ -155,13 +155,17 @@ def share_records(brain: ScriptedBrain) -> Iterator[Until]:
     yield brain.used()
 
 
-def move_waiting_rows(brain: ScriptedBrain) -> Iterator[Until]:
+def help_with_waiting_rows(brain: ScriptedBrain) -> Iterator[Until]:
+    owner = brain.scopes_of(False)[0].owner
+    yield from move_waiting_rows(brain, owner, owner, brain.beyond(owner))
+
+
+def move_waiting_rows(brain: ScriptedBrain, owner: int, source: int, target: int) -> Iterator[Until]:
     """Rows wait because workers take none; perhaps they are still in flight at the first try."""
-    [owner] = {scope.owner for scope in brain.scopes_of(False)}
     brain.valves.stall()
-    yield brain.rows_for(owner)
+    yield brain.rows_for(source)
     while not any(brain.moved_rows.values()):
-        transfer = brain.move_backlog(owner, brain.beyond(owner), owner, MOST_ROWS)
+        transfer = brain.move_backlog(source, target, owner, MOST_ROWS)
         yield Until("an answer about rows", lambda transfer=transfer: transfer in brain.moved_rows)  # type: ignore[misc]
     brain.valves.go_on()
 
@@ -257,7 +261,7 @@ def each_transfer(brain: ScriptedBrain) -> Iterator[Until]:
             brain.replicate(owner, (helper,))
             tried = _copies(brain.doings)
             yield Until("an answer about a copy", lambda tried=tried: _copies(brain.doings) > tried)  # type: ignore[misc]
-    yield from move_waiting_rows(brain)
+    yield from help_with_waiting_rows(brain)
     while any(brain.at[scope] == owner for scope in scopes):
         moving = brain.hand_over(owner, helper, scopes)
         yield brain.answered([moving])
@@ -270,6 +274,21 @@ def each_transfer(brain: ScriptedBrain) -> Iterator[Until]:
 
 def _copies(doings: Doings) -> int:
     return doings.done["replicate"] + doings.failed["replicate"]
+
+
+def rows_go_home_alone(brain: ScriptedBrain) -> Iterator[Until]:
+    """Rows of keys that were handed over wait at the helper, and move to the owner, which has their state no more.
+
+    For inputs of which each batch has each key: rows of those that have moved are sure to come.
+    """
+    yield Until("keys to move", lambda: bool(brain.scopes_of(False)))
+    scopes = brain.scopes_of(False)
+    owner, helper = scopes[0].owner, brain.beyond(scopes[0].owner)
+    moving = brain.hand_over(owner, helper, scopes)
+    yield brain.answered([moving])
+    yield from move_waiting_rows(brain, owner, helper, owner)
+    back = brain.hand_over(helper, owner, scopes)
+    yield brain.answered([back])
 
 
 def late_answer(brain: ScriptedBrain) -> Iterator[Until]:

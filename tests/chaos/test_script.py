@@ -6,7 +6,7 @@ import pytest
 
 from .running import run_script
 from .samples import SAMPLES
-from .script import everything
+from .script import everything, rows_go_home_alone
 from .transfers import Doings
 
 BY_KEYS = {"return keys", "cancel", "cancel a chain", "cancel what returns", "move keys", "move on"}
@@ -25,4 +25,12 @@ def test_every_kind_of_transfer(name: str) -> None:
         wanted |= {"replicate"}
     assert wanted <= set(doings.started)
     assert doings.rows_moved > 0 or name.startswith("ordered")
+    assert not doings.failed, doings.reasons
+
+
+@pytest.mark.parametrize("name", ["group", "combined group", "sort", "distinct", "intersect", "subtract"])
+def test_rows_that_come_home_without_their_state(name: str) -> None:
+    sample, doings = SAMPLES[name](), Doings()
+    sample.check(run_script(sample, rows_go_home_alone, doings))
+    assert doings.rows_moved > 0
     assert not doings.failed, doings.reasons

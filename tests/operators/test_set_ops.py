@@ -126,6 +126,23 @@ def test_a_row_that_waits_for_the_end_is_shown_once() -> None:
         assert len(list(owner.finish())) == (0 if shown_elsewhere else 1)
 
 
+def test_a_row_that_comes_back_without_its_state_is_not_shown_again() -> None:
+    """Rows 1 and 3 are handed over, the one shown and the other not; then more of each row come to the owner."""
+    one, two, three = (pa.record_batch({"a": pa.array([value])}) for value in (1, 2, 3))
+    spec = DistinctSpec(one.schema)
+    owner, waits, helper = Distinct(spec), Distinct(spec, scattered=True), Distinct(spec, scattered=True)
+    assert list(owner.add(0, one)) == [one]
+    assert list(waits.add(0, three)) == []
+    owner.merge_state(over_the_wire(waits.export_scattered()))
+    moved = HashedKeys(frozenset(hash_rows([pa.array([1, 3])]).tolist()))
+    helper.merge_state(over_the_wire(owner.export_state(moved, remove=True)))
+    assert (rows_held(owner), rows_held(helper)) == (0, 2)
+    assert [batch for row in (one, two, three, one, three) for batch in owner.add(0, row)] == [two, three]
+    owner.merge_state(over_the_wire(helper.export_scattered()))
+    owner.end_port(0)
+    assert list(owner.finish()) == []
+
+
 def test_rows_appear_when_first_seen_in_bounded_batches() -> None:
     operator = Distinct(DistinctSpec(pa.schema([("a", pa.int64())])), output_rows=4)
     first = list(operator.add(0, pa.record_batch({"a": pa.array([1, 2, 1, 3, 4, 5, 2])})))

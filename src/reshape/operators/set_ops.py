@@ -2,7 +2,9 @@
 
 A row is its own key. A result row appears when it is first known to be one, not at the end. Which rows have appeared is
 part of the state: an object with a scattered part shows nothing, its rows go to the owner, and the owner shows at its
-end those that had not appeared yet. So every row appears once, however the input was split.
+end those that had not appeared yet. Rows that have appeared are known again at their owner for good, also when their
+state has been handed over: rows that waited elsewhere may come back to the owner alone. So every row appears once,
+however the input was split and wherever its rows waited.
 """
 
 from __future__ import annotations
@@ -110,12 +112,16 @@ class SetProbeSpec(Spec):
 
 
 class _SetOperator(Operator):
-    """What all have in common: the set of result rows. Its flag says whether a row has appeared."""
+    """What all have in common: the set of result rows. Its flag says whether a row has appeared.
+
+    ``_given``: rows that have appeared here, and whose state somebody else has got since.
+    """
 
     def __init__(self, schema: pa.Schema, scattered: bool, output_rows: int, hash_function: HashFunction) -> None:
         super().__init__(schema, scattered=scattered, output_rows=output_rows)
         check_keys(self.name, schema, range(len(schema)))
         self._shown = RowSet(schema, meeting="or", hash_function=hash_function)
+        self._given = RowSet(schema, meeting="or", hash_function=hash_function)
         self._state_schema = pa.schema([*_FLAG_FIELDS, *schema])
         self._last: pa.RecordBatch | None = None
 
@@ -132,10 +138,12 @@ class _SetOperator(Operator):
 
     @property
     def state_bytes(self) -> int:
-        return self._shown.nbytes
+        return self._shown.nbytes + self._given.nbytes
 
     def _show(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of the result that are new, unless only the owner can tell."""
+        if len(self._given):
+            batch = batch.filter(pa.array(~self._given.holds(batch)))
         new = self._shown.add(batch, flag=not self.scattered)
         if self.scattered or not new.num_rows:
             return iter(())
@@ -153,6 +161,13 @@ class _SetOperator(Operator):
             parts.append(record_batch(self._state_schema, [*marks, *columns], len(wanted)))
         if remove:
             rows.keep(~chosen)
+        return parts
+
+    def _exported_shown(self, keys: KeySet | None, *, remove: bool) -> list[pa.RecordBatch]:
+        parts = self._exported(self._shown, keys, build=False, remove=remove)
+        if remove and not self.scattered:
+            for _, rows, flags in self._parts(parts):
+                self._given.add(rows.filter(pa.array(flags)), flag=True)
         return parts
 
     def _bounded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -190,7 +205,7 @@ class Distinct(_SetOperator):
         return self._show(batch) if batch.num_rows else iter(())
 
     def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
-        return self._bounded(self._exported(self._shown, keys, build=False, remove=remove))
+        return self._bounded(self._exported_shown(keys, remove=remove))
 
     def merge_state(self, batches: Iterable[pa.RecordBatch]) -> None:
         for _, rows, flags in self._parts(batches):
@@ -232,13 +247,13 @@ class SetProbe(_SetOperator):
 
     @property
     def state_bytes(self) -> int:
-        return self._build.nbytes + self._shown.nbytes
+        return self._build.nbytes + super().state_bytes
 
     def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
         """Handed over: all that is known of these keys. Replicated: what a scattered part needs, the build rows."""
         parts = self._exported(self._build, keys, build=True, remove=remove)
         if remove:
-            parts += self._exported(self._shown, keys, build=False, remove=True)
+            parts += self._exported_shown(keys, remove=True)
         else:
             parts = [part.set_column(1, _FLAG_FIELDS[1], pa.array(np.ones(part.num_rows, np.bool_))) for part in parts]
         return self._bounded(parts)
