@@ -217,7 +217,7 @@ def test_a_host_that_spark_ends_while_it_reads_can_be_started_again(scan: Scan) 
 
     with reads(gate), patch.object(RunningHost, "start", ended_soon):
         flow = ThreadedFlow(Planner().plan(BY_KEY, "scans", 2, 5), [[]], executions.append, scans={0: scan})
-        with pytest.raises(FlowFailed, match=r"host-[01]: Spark has ended it before it was done"):
+        with pytest.raises(FlowFailed, match=r"host[- ][01]: (Spark has ended it before it was done|it is gone)"):
             flow.run()
     assert [execution.may_retry for execution in executions] == [True]
     until_nothing_is_left()
