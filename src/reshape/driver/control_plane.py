@@ -21,7 +21,7 @@ from reshape.observe.representativeness import Representativeness, completeness,
 from reshape.plan.balancing import brain_of
 from reshape.plan.lineage import result_columns
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
-from reshape.protocol.reports import Answer, OperatorDone, PortReport, Progress
+from reshape.protocol.reports import Answer, OperatorDone, PortReport, Progress, WorkerCounts
 from reshape.sender.edges import router_name
 
 LOG = logging.getLogger(__name__)
@@ -101,9 +101,11 @@ class ControlPlane:
                 target = self._plan.operators[sender].target
                 if target is not None:
                     self.ports[target].counts.router_report(router_name(sender, report.host), counts)
+            workers: dict[int, list[WorkerCounts]] = {}
+            for worker in report.workers:
+                workers.setdefault(worker.operator, []).append(worker)
             for (operator, port), control in self.ports.items():
-                workers = [worker for worker in report.workers if worker.operator == operator]
-                control.counts.host_report(report.host, port, workers)
+                control.counts.host_report(report.host, port, workers.get(operator, []))
                 control.host_reported()
 
     def operator_done(self, report: OperatorDone) -> None:
