@@ -77,6 +77,7 @@ ORDERS: list[Any] = [
 ANSWERS: list[Any] = [
     reports.Met(3, ("grpc://a:1", "grpc://b:2")),
     reports.Refused("the hosts", "gone"),
+    reports.AskAgain(0.5),
     reports.NewestTable(TABLE),
     reports.SplitGiven(7),
     reports.SplitGiven(None),

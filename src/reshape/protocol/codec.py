@@ -24,6 +24,7 @@ from reshape.control.routing import RoutingTable
 from reshape.errors import ReshapeError
 from reshape.exchange.fields import Count, Range
 from reshape.protocol.errors import MessageRefused
+from reshape.protocol.newest import Counted
 from reshape.protocol.orders import Orders
 from reshape.protocol.reports import Answer, Report, Sender
 from reshape.protocol.tables import pack_table, unpack_table
@@ -60,10 +61,11 @@ class Reports:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A task asks for the orders beyond the last one that it knows."""
+    """A task asks for the orders beyond the last one that it knows, and may bring its newest counts."""
 
     sender: Sender
     after: Count
+    counts: tuple[Counted, ...] = ()
 
 
 def encode_reports(message: Reports) -> bytes:

@@ -1,4 +1,4 @@
-"""What the driver tells tasks to do. Each is a frozen record; tasks fetch them by long polls, in their order."""
+"""What the driver tells tasks to do. Each is a frozen record; tasks fetch them by polls, in their order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from reshape.control.routing import RoutingTable
-from reshape.exchange.fields import Bucket, Count, Index, KeyHash, TransferNumber, Version
+from reshape.exchange.fields import Bucket, Count, Index, KeyHash, Seconds, TransferNumber, Version
 
 # For all tasks
 
@@ -143,8 +143,13 @@ Order = Abort | UseTable | UseBounds | ReadSource | InputEnding | EndInput | Mov
 @dataclass(frozen=True, slots=True)
 class Orders:
     """The answer to a poll: orders beyond the one that a task knows, the number of the last of them, and whether
-    there will be no more."""
+    there will be no more.
+
+    ``pause_s``: the task calls again after so long and brings its counts along. 0: it calls at once, the driver answers
+    when there is something to say, and counts go up a line of their own.
+    """
 
     orders: tuple[Order, ...]
     last: Count
     over: bool
+    pause_s: Seconds = 0.0
