@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -51,6 +52,11 @@ class AbsentCluster:
         return ""
 
 
+@lru_cache(8)
+def _routed(workers: int, unrest: int, number: int) -> tuple[int, ...]:
+    return tuple(number * ROWS + (worker * 7 + unrest) % 3 for worker in range(workers))
+
+
 @dataclass(frozen=True, slots=True)
 class Crowd:
     """What the tasks of a plan report, by the number of the report. Load is even, with a little unrest."""
@@ -60,7 +66,7 @@ class Crowd:
 
     def source_counts(self, source: int, number: int) -> RouterCounted:
         # A little unrest, so that samples have an error; a fixed pattern keeps runs comparable.
-        routed = tuple(number * ROWS + (worker * 7 + source + number) % 3 for worker in range(self.plan.workers))
+        routed = _routed(self.plan.workers, (source + number) % 3, number)
         return RouterCounted(0, 0, f"source-0-{source}", RouterCounts(routed, routed))
 
     def host_counts(self, host: int, number: int) -> Progress:
@@ -116,6 +122,8 @@ class CrowdedDriver:
         self.service.close()
 
     def _meet(self, hosts: int) -> None:
+        """Hosts that come one after the other; some wait for the rest, and nobody asks twice."""
+
         def arrive(host: int) -> None:
             self.attempts.reported(Sender(RUN, 0, f"host-{host}"), HostReady(host, 1, host, f"grpc://10.0.0.1:{host}"))
 
@@ -124,7 +132,3 @@ class CrowdedDriver:
             arrival.start()
         for arrival in arrivals:
             arrival.join()
-
-
-def with_reports_every(plan: PhysicalPlan, seconds: float) -> PhysicalPlan:
-    return replace(plan, report_s=seconds)

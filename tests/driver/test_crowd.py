@@ -39,7 +39,7 @@ from reshape.plan.planner import Planner
 from reshape.protocol.codec import Poll, encode_poll
 from reshape.protocol.link import ControlLink, FlowAddress
 from reshape.protocol.newest import newest
-from reshape.protocol.orders import Abort, InputEnding, Order
+from reshape.protocol.orders import Abort, InputEnding, Order, Orders
 from reshape.protocol.reports import (
     AskAgain,
     HostReady,
@@ -240,12 +240,16 @@ def test_a_brain_looks_when_reports_are_there_and_not_in_between() -> None:
 def test_the_first_tasks_may_wait_and_the_others_call() -> None:
     board = Board(REPORT_S, most_waiting=2)
     assert board.pause_s == 0
-    assert [board.read(host_task(host), 0, 0.0).pause_s for host in range(2)] == [0, 0]
+    first = [board.read(host_task(host), 0, 0.0) for host in range(2)]
+    assert [(answer.may_wait, answer.pause_s) for answer in first] == [(True, 0.0)] * 2
     crowd = [host_task(host) for host in range(2, 1_002)]
     for task in crowd:
         board.read(task, 0, LIMIT_S)
     assert board.pause_s == 1_000 / CALLS_PER_S
-    assert board.read(crowd[0], 0, LIMIT_S).pause_s == board.pause_s  # answered at once
+    answer = board.read(crowd[0], 0, LIMIT_S)  # at once
+    assert (answer.may_wait, answer.pause_s) == (False, board.pause_s)
+    # Those who may wait need not send counts more often than the others.
+    assert board.read(host_task(0), 0, 0.0) == Orders((), 0, False, True, board.pause_s)
     # All hosts are told something, and the next order for them will follow soon.
     board.post("hosts", InputEnding(0, 0))
     answer = board.read(crowd[0], 0, LIMIT_S)
@@ -253,8 +257,8 @@ def test_the_first_tasks_may_wait_and_the_others_call() -> None:
     assert answer.pause_s == board.pause_s / HURRY
     # A place that is free goes to whoever calls next.
     board.leave(host_task(0))
-    assert board.read(crowd[0], 1, LIMIT_S).pause_s == 0
-    assert board.read(crowd[1], 1, LIMIT_S).pause_s > 0
+    assert board.read(crowd[0], 1, LIMIT_S).may_wait
+    assert not board.read(crowd[1], 1, LIMIT_S).may_wait
 
 
 def test_one_that_may_wait_hears_so_before_it_waits() -> None:
@@ -317,16 +321,16 @@ def test_idle_hosts_hold_few_threads_of_the_driver() -> None:
         assert len(execution.board._waiting) == MOST_WAITING
         assert len(execution.board._calling) == hosts - MOST_WAITING
         for host, link in enumerate(links):  # now those that may have a line open it
+            link._note_at = 0.0
             link.note(Progress(host, (host_counts(host, 2),), None, {}))
         assert all(booked.acquire(timeout=LIMIT_S) for _ in range(hosts))
+        assert sum(link._notes is not None for link in links) == MOST_WAITING
         # A poll and a line each for those that may wait. The others call now and then, and gRPC keeps a few threads for
         # them for a while: less than one for each, or this will not be so before the time is over.
         assert eventually(lambda: serving_threads() <= 2 * MOST_WAITING + MOST_WAITING // 2)
         assert execution.control.ports[0, 0].counts.processed.sum() == 2 * hosts
-        execution.board.post("all", Abort("here", "why"))
         for link in links:
             link.close()
-        assert execution.board.wait_until_left([host_task(host) for host in range(hosts)], LIMIT_S)
 
 
 def serving_threads() -> int:

@@ -83,7 +83,9 @@ class ControlLink:
         self._closing = threading.Event()
         self._client = connect(flow.location, flow.access)
         self._notes: NoteLine | None = None
-        self._pause_s: float | None = None  # between two polls, once the driver has said so; 0: it lets them wait
+        self._may_wait = False  # at the driver for orders, with a line for counts; it says so in its first answer
+        self._pause_s = 0.0  # between two counts
+        self._note_at = 0.0  # no counts are wanted before
         self._counts = _Unsent()
         self._thread = threading.Thread(target=self._poll, name=f"reshape-control-{task}", daemon=True)
         self.lost: DriverLost | None = None
@@ -103,11 +105,12 @@ class ControlLink:
         """Say something that nobody has to answer; used by one thread. If it is lost, the next one counts."""
         if self.lost is not None:
             raise self.lost
-        if self._pause_s != 0:
-            self._counts.put(counts)
-            return
+        self._counts.put(counts)
+        if not self._may_wait or time.monotonic() < self._note_at:
+            return  # the next one, or the next poll, takes them along
+        self._note_at = time.monotonic() + self._pause_s
         line, self._notes = self._notes or NoteLine(self._client), None  # a line that fails is opened anew
-        line.send(encode_reports(Reports(self._sender, (counts,))))
+        line.send(encode_reports(Reports(self._sender, self._counts.take())))
         self._notes = line
 
     def report_failure(self, error: BaseException, where: str) -> None:
@@ -163,13 +166,13 @@ class ControlLink:
             except MessageRefused as error:  # nothing that the driver orders would be understood
                 self._obey(Abort("the driver", str(error)))
                 break
-            last, self._pause_s = answer.last, answer.pause_s
+            last, self._may_wait, self._pause_s = answer.last, answer.may_wait, answer.pause_s
             for order in answer.orders:
                 if not self._closing.is_set():
                     self._obey(order)
             if answer.over:
                 break
-            if answer.pause_s:
+            if not answer.may_wait:
                 # Tasks that have begun together would go on calling together.
                 self._closing.wait(answer.pause_s * random.uniform(0.5, 1.5))
             heard = time.monotonic()

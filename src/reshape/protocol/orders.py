@@ -145,11 +145,13 @@ class Orders:
     """The answer to a poll: orders beyond the one that a task knows, the number of the last of them, and whether
     there will be no more.
 
-    ``pause_s``: the task calls again after so long and brings its counts along. 0: it calls at once, the driver answers
-    when there is something to say, and counts go up a line of their own.
+    ``may_wait``: the task calls again at once, the driver answers when there is something to say, and counts go up a
+    line of their own; else it calls again after ``pause_s`` and brings its counts along. In both cases nobody looks at
+    counts that come more often than every ``pause_s``.
     """
 
     orders: tuple[Order, ...]
     last: Count
     over: bool
+    may_wait: bool = True
     pause_s: Seconds = 0.0
