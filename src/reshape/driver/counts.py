@@ -47,6 +47,14 @@ class _Versions:
         return min(self._routers, default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """How far all routers have followed routing tables."""
+
+    applied: _Versions = field(default_factory=_Versions)
+    fenced: _Versions = field(default_factory=_Versions)
+
+
 @dataclass(slots=True)
 class PortCounts:
     """Cumulative counts, so that a report that is lost costs accuracy only.
@@ -66,8 +74,7 @@ class PortCounts:
     keys: dict[int, dict[int, int]] = field(default_factory=dict)
     buckets: dict[int, int] = field(default_factory=dict)
     _by_owner: dict[int, Counter[int]] = field(default_factory=dict)  # per host, what it adds to `of_owner`
-    _applied: _Versions = field(default_factory=_Versions)
-    _fenced: _Versions = field(default_factory=_Versions)
+    _followed: _Followed = field(default_factory=_Followed)
     _busy_before: npt.NDArray[np.float64] = field(init=False)
     _looked_at: float = 0.0
 
@@ -83,8 +90,8 @@ class PortCounts:
             self._replace(before, 0, 0)
             self._leave(before)
         self.routers[name] = _Router(0, 0, version, version)
-        self._applied.move(None, version)
-        self._fenced.move(None, version)
+        self._followed.applied.move(None, version)
+        self._followed.fenced.move(None, version)
 
     def router_report(self, name: str, report: RouterCounts) -> None:
         router = self.routers.get(name)
@@ -103,14 +110,14 @@ class PortCounts:
         """A router uses the table of a version."""
         router = self.routers.get(name)
         if router is not None and version > router.applied:
-            self._applied.move(router.applied, version)
+            self._followed.applied.move(router.applied, version)
             router.applied = version
 
     def fenced(self, name: str, version: int) -> None:
         """Receivers have taken everything that a router sent before a version."""
         router = self.routers.get(name)
         if router is not None and version > router.fenced:
-            self._fenced.move(router.fenced, version)
+            self._followed.fenced.move(router.fenced, version)
             router.fenced = version
 
     def router_ended(self, name: str) -> None:
@@ -163,11 +170,11 @@ class PortCounts:
 
     def applied_by_all(self) -> int | None:
         """The routing version that every router at work uses, None when there is none at work."""
-        return self._applied.lowest
+        return self._followed.applied.lowest
 
     def fenced_by_all(self) -> int | None:
         """Rows sent before this version are all with their workers; None when no router is at work."""
-        return self._fenced.lowest
+        return self._followed.fenced.lowest
 
     def _replace(self, router: _Router, routed: Counts | int, sent: Counts | int) -> None:
         """These are a router's counts now."""
@@ -176,5 +183,5 @@ class PortCounts:
         router.routed, router.sent = routed, sent
 
     def _leave(self, router: _Router) -> None:
-        self._applied.move(router.applied, None)
-        self._fenced.move(router.fenced, None)
+        self._followed.applied.move(router.applied, None)
+        self._followed.fenced.move(router.fenced, None)
