@@ -89,14 +89,17 @@ class Looked(np.ndarray[Any, Any]):
 
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> type[Looked]:
-    """Every array of counts is one that counts."""
-
     class Arrays:
         def __getattr__(self, name: str) -> Any:
             made = getattr(np, name)
             if name not in ("zeros", "asarray", "array", "sum"):
                 return made
-            return lambda *args, **options: np.asarray(made(*args, **options)).view(Looked)
+
+            def counting(*args: Any, **options: Any) -> Any:
+                Looked.times += len(args[0]) if name == "sum" else 0  # so many arrays of counts
+                return np.asarray(made(*args, **options)).view(Looked)
+
+            return counting
 
     monkeypatch.setattr(counts_module, "np", Arrays())
     monkeypatch.setattr(Looked, "times", 0)
