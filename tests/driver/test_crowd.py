@@ -1,5 +1,4 @@
-"""Many tasks: what one of them reports costs the driver the same however many others there are, and only a few of them
-hold threads of the driver."""
+"""Many tasks: a report costs the driver the same however many there are, and few of them hold threads of the driver."""
 
 from __future__ import annotations
 
@@ -251,7 +250,7 @@ def test_the_first_tasks_may_wait_and_the_others_call() -> None:
     assert board.pause_s == 1_000 / CALLS_PER_S
     answer = board.read(crowd[0], 0, LIMIT_S)  # at once
     assert (answer.may_wait, answer.pause_s) == (False, board.pause_s)
-    # Those who may wait need not send counts more often than the others.
+    # Those who may wait need not send counts more often.
     assert board.read(host_task(0), 0, 0.0) == Orders((), 0, False, True, board.pause_s)
     # All hosts are told something, and the next order for them will follow soon.
     board.post("hosts", InputEnding(0, 0))
