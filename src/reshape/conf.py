@@ -94,7 +94,8 @@ class FlowSettings:
       ``fixed_helpers``: only these workers are relieved, by these helpers ("0: 10 11, 6: 4"), for experiments.
     - ``cost_s_per_row``: emulated cost of a row in every operator, in seconds, for experiments.
     - ``control_delay_s``: emulated delay of control messages, each way, in seconds, for experiments.
-    - ``report_s``: seconds between two reports of a task, and between two looks of the strategy at them.
+    - ``report_s``: seconds between two reports of a task, and between two looks of the strategy at them. They
+      are further apart where a flow has more than 64 tasks: reports are not to keep the driver busy.
     - ``event_log``: a directory that gets a file of JSON lines per run, with every report and every decision.
     - ``tls_certificate``, ``tls_key``, ``tls_authority``: PEM files on the driver. Given, all connections of the flow
       are encrypted. ``tls_name`` is the name in the certificate. The key travels to the tasks with the job, so let

@@ -1,4 +1,4 @@
-"""A benchmark of load transfer runs, and leaves its figures with the runs behind them."""
+"""Benchmarks that run quickly, and leave their figures with the runs behind them."""
 
 from __future__ import annotations
 
@@ -39,3 +39,10 @@ def test_holistic(tmp_path: Path) -> None:
         assert sum(rows["none"]) == sum(rows["reshape"]) == 2_000
         # The heaviest worker gives away a good part of its rows, whatever the machine is busy with.
         assert max(rows["reshape"]) < max(rows["none"])
+
+
+def test_crowd(tmp_path: Path) -> None:
+    figures = quick("crowd", tmp_path)
+    for of_size in figures["results"]:
+        assert all(of_size[part]["cpu_s_per_s"] > 0 for part in ("handling", "calls"))
+        assert of_size["calls"]["reports_per_s"] > 0

@@ -159,7 +159,7 @@ def test_a_listener_answers_what_is_no_message_with_an_error_and_serves_on(regis
         with pytest.raises(flight.FlightServerError, match=what):
             registered.report(body)
         assert decode_answer(registered.report(HARMLESS)) is None
-    with pytest.raises(flight.FlightServerError, match="Poll must be a list of 2 fields"):
+    with pytest.raises(flight.FlightServerError, match="Poll must be a list of 3 fields"):
         call(registered.client, "orders", b"{}", 10.0)
     assert b"is over" in call(registered.client, "orders", encode_poll(Poll(Sender("run", 7, "host-0"), 0)), 10.0)
 

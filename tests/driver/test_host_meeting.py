@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from reshape.driver.host_meeting import STALE, HostMeeting
-from reshape.protocol.reports import HostReady, Met, Refused
+from reshape.protocol.reports import Answer, HostReady, Met
 
 WAIT_S = 60.0
 
@@ -27,7 +27,7 @@ def meeting_of(hosts: int, driver: Driver) -> HostMeeting:
     return HostMeeting(hosts, driver.ready, driver.again)
 
 
-def arrive(meeting: HostMeeting, host: int, task: int, location: str, wait_s: float = WAIT_S) -> Met | Refused | None:
+def arrive(meeting: HostMeeting, host: int, task: int, location: str, wait_s: float = WAIT_S) -> Answer | None:
     return meeting.arrive(HostReady(host, 0, task, location), wait_s)
 
 

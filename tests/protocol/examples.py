@@ -27,6 +27,8 @@ TABLE = RoutingTable(
     buckets={31: Shares.whole(2)},
     two_choices=True,
 )
+# Short lists of counts, long ones of small and of large numbers, and none.
+MANY = RouterCounts(tuple(range(17)), (2**53, *range(16)))
 COUNTS = RouterCounts((3, 0), (1, 2), {1: {2**64 - 1: 7, 0: 1}}, {15: 3})
 WORKER = reports.WorkerCounts(1, 2, (0, 4), (2**53, 0), ({0: 1, 65_535: 2}, {}), 100, 7, 0.25, False)
 LAST_TRANSFER = (3, 1, -(2**31))  # operator, port, and the driver's own hand-over
@@ -45,6 +47,7 @@ REPORTS: list[Any] = [
     reports.SourceRead(1, 0, 2**40),
     reports.RouterStarted(0, 1, "source-0-3"),
     reports.RouterCounted(0, 1, "source-0-3", COUNTS),
+    reports.RouterCounted(0, 1, "source-0-3", MANY),
     reports.RouterEnded(0, 1, "source-0-3", NO_COUNTS),
     reports.TableApplied(0, 1, "op1-host0", 2**32 - 1),
     reports.Fenced(0, 1, "op1-host0", 0),
@@ -77,6 +80,7 @@ ORDERS: list[Any] = [
 ANSWERS: list[Any] = [
     reports.Met(3, ("grpc://a:1", "grpc://b:2")),
     reports.Refused("the hosts", "gone"),
+    reports.AskAgain(0.5),
     reports.NewestTable(TABLE),
     reports.SplitGiven(7),
     reports.SplitGiven(None),

@@ -70,7 +70,8 @@ def test_several_come_back_in_their_order() -> None:
     assert decode_reports(encode_reports(reports)) == reports
     assert decode_orders(encode_orders(orders)) == orders
     assert decode_reports(encode_reports(Reports(SENDER, ()))) == Reports(SENDER, ())
-    assert decode_poll(encode_poll(Poll(SENDER, 2**53))) == Poll(SENDER, 2**53)
+    for poll in (Poll(SENDER, 2**53), Poll(SENDER, 0, (COUNTED, PROGRESS))):
+        assert decode_poll(encode_poll(poll)) == poll
 
 
 def test_an_error_that_names_a_path_without_an_encoding_is_told_all_the_same() -> None:
@@ -129,6 +130,13 @@ PROGRESS = Progress(0, (WORKER,), None, {0: COUNTS})
         (Failed("a", "b", False), put(1, 2), "Failed.lost", "a bool"),
         (COUNTED, put(None, 3), "RouterCounted.counts > RouterCounts", "a list of 4 fields"),
         (COUNTED, put({}, 3, 0), "RouterCounted.counts > RouterCounts.routed", "a list"),
+        (COUNTED, put("4" + "00" * 67, 3, 0), "RouterCounted.counts > RouterCounts.routed", "more than 16 numbers"),
+        (COUNTED, put("4" + "00" * 64, 3, 0), "RouterCounted.counts > RouterCounts.routed", "more than 16 numbers"),
+        (COUNTED, put("8" + "ff" * 136, 3, 0), "RouterCounted.counts > RouterCounts.routed", "more than 16 numbers"),
+        (COUNTED, put("8" + "7f" * 136, 3, 1), "RouterCounted.counts > RouterCounts.sent", "more than 16 numbers"),
+        (COUNTED, put("5" + "00" * 68, 3, 0), "RouterCounted.counts > RouterCounts.routed", "more than 16 numbers"),
+        (COUNTED, put("4" + "0x" * 68, 3, 0), "RouterCounted.counts > RouterCounts.routed", "more than 16 numbers"),
+        (COUNTED, put("", 3, 0), "RouterCounted.counts > RouterCounts.routed", "more than 16 numbers"),
         (COUNTED, put([], 3, 2), "RouterCounted.counts > RouterCounts.keys", "a dict"),
         (COUNTED, put({"1": [1]}, 3, 2), "RouterCounted.counts > RouterCounts.keys", "a dict"),
         (COUNTED, put({"one": 1}, 3, 3), "RouterCounted.counts > RouterCounts.buckets", "a whole number as a key"),

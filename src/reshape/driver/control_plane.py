@@ -21,7 +21,7 @@ from reshape.observe.representativeness import Representativeness, completeness,
 from reshape.plan.balancing import brain_of
 from reshape.plan.lineage import result_columns
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
-from reshape.protocol.reports import Answer, OperatorDone, PortReport, Progress
+from reshape.protocol.reports import Answer, OperatorDone, PortReport, Progress, WorkerCounts
 from reshape.sender.edges import router_name
 
 LOG = logging.getLogger(__name__)
@@ -43,8 +43,13 @@ class ControlPlane:
         build_brain: BuildBrain = brain_of,
         log: EventLog | None = None,
         on_error: Callable[[str, Exception], None] = lambda _where, _error: None,
+        pause_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """``on_error`` is called when a brain fails: the flow must not wait for what it would have said."""
+        """``on_error`` is called when a brain fails: the flow must not wait for what it would have said.
+
+        ``pause_s``: how long tasks pause between two reports, where that is longer than the plan has it.
+        """
+        self._pause_s = pause_s
         self._on_error = on_error
         self._plan = plan
         self._log = log
@@ -101,9 +106,11 @@ class ControlPlane:
                 target = self._plan.operators[sender].target
                 if target is not None:
                     self.ports[target].counts.router_report(router_name(sender, report.host), counts)
+            workers: dict[int, list[WorkerCounts]] = {}
+            for worker in report.workers:
+                workers.setdefault(worker.operator, []).append(worker)
             for (operator, port), control in self.ports.items():
-                workers = [worker for worker in report.workers if worker.operator == operator]
-                control.counts.host_report(report.host, port, workers)
+                control.counts.host_report(report.host, port, workers.get(operator, []))
                 control.host_reported()
 
     def operator_done(self, report: OperatorDone) -> None:
@@ -226,7 +233,8 @@ class ControlPlane:
                     return
                 actions, self._actions = self._actions, deque()
                 if self.now >= due:
-                    due = self.now + self._plan.report_s
+                    # A look between two reports of a task would take its rows for missing, and then for a burst.
+                    due = self.now + max(self._plan.report_s, self._pause_s())
                     actions += self._tick()
             for action in actions:
                 action()

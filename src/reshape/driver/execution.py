@@ -41,7 +41,7 @@ from reshape.scan.scan import Scan
 
 LOG = logging.getLogger(__name__)
 
-# Hosts leave between two batches; one whose batch takes longer is not waited for.
+# Hosts leave between two batches, once they know that they should; one whose batch takes longer is not waited for.
 LEAVE_S = 2.0
 # Hosts come for orders every two seconds, whatever their workers do, unless code in C keeps Python's lock for so long.
 # Nothing waits for this but a thread of a flow whose hosts are gone for good.
@@ -64,9 +64,10 @@ class Execution:
     ) -> None:
         """``scans`` are the sources that hosts read by themselves, by their number."""
         self.attempt = attempt
-        self.board = Board()
+        self.board = Board(plan.report_s)
         self.result = RunningResult(plan)
-        self.control = ControlPlane(plan, self.board.post, self._close_port, build_brain, log, self._brain_failed)
+        post, pause_s = self.board.post, lambda: self.board.pause_s
+        self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._brain_failed, pause_s)
         self.failure: FlowFailed | None = None
         self.may_retry = False  # a failure of the cluster, not of the flow: another attempt may do better
         self.finished = False
@@ -179,11 +180,11 @@ class Execution:
     def _let_others_leave(self, sender: Sender) -> None:
         """When the task of one host has failed, Spark kills the others at once: it had better fail last."""
         if sender.is_host:
-            self.board.wait_until_left(self._host_tasks - {sender.task}, LEAVE_S)
+            self.board.wait_until_left(self._host_tasks - {sender.task}, LEAVE_S + self.board.pause_s)
 
     def _end_hosts(self) -> None:
         """Spark kills the processes of cancelled tasks, so hosts get a moment to put everything away by themselves."""
-        self.board.wait_until_left(self._host_tasks, LEAVE_S)
+        self.board.wait_until_left(self._host_tasks, LEAVE_S + self.board.pause_s)
         self._cluster.cancel_hosts(self._stage, str(self.failure))
 
     @property

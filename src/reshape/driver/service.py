@@ -110,7 +110,10 @@ class DriverService:
 
     def _orders(self, body: bytes) -> bytes:
         poll = decode_poll(body)
-        return encode_orders(self._flow(poll.sender).orders(poll.sender, poll.after, POLL_S))
+        flow = self._flow(poll.sender)
+        for counts in poll.counts:
+            flow.reported(poll.sender, counts)
+        return encode_orders(flow.orders(poll.sender, poll.after, POLL_S))
 
     def _flow(self, sender: Sender) -> ControlledFlow:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -34,6 +35,19 @@ class RouterCounts:
         routed = tuple(first + second for first, second in zip(self.routed, other.routed, strict=True))
         sent = tuple(first + second for first, second in zip(self.sent, other.sent, strict=True))
         return RouterCounts(routed, sent, self.keys, self.buckets)
+
+    def after(self, before: RouterCounts) -> RouterCounts:
+        """These counts with the heaviest keys and all mini-partitions of an earlier report that was never sent."""
+        keys = Counter({(owner, key): rows for owner, of in self.keys.items() for key, rows in of.items()})
+        for owner, of in before.keys.items():
+            for key, rows in of.items():
+                keys[owner, key] += rows
+        by_owner: dict[int, dict[int, int]] = {}
+        for (owner, key), rows in keys.most_common(MOST_KEYS):
+            by_owner.setdefault(owner, {})[key] = rows
+        buckets = Counter(self.buckets)
+        buckets.update(before.buckets)
+        return RouterCounts(self.routed, self.sent, by_owner, dict(buckets))
 
 
 # A router that has sent nothing yet, because it waits for the bounds of a sort.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import time
 from collections.abc import Generator, Mapping
@@ -21,7 +22,7 @@ from reshape.host.running import RunningHost
 from reshape.host.signals import ended_by_signals
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.link import LOST_AFTER_S, POLL_S, ControlLink, FlowAddress
-from reshape.protocol.reports import HostReady, Met, Refused
+from reshape.protocol.reports import AskAgain, HostReady, Met, Refused
 from reshape.scan.scan import Scan
 
 NUMBER_S = 30.0
@@ -94,7 +95,12 @@ class Host:
         hello = ControlLink(self._flow, 0, f"host-{self._index}", lambda _: None)
         deadline = time.monotonic() + MEET_S
         try:
-            while (answer := hello.ask(self._ready, POLL_S + LOST_AFTER_S)) is None:
+            while True:
+                answer = hello.ask(self._ready, POLL_S + LOST_AFTER_S)
+                if isinstance(answer, AskAgain):
+                    time.sleep(answer.pause_s * random.uniform(0.5, 1.5))  # not all at the same time
+                elif answer is not None:
+                    break
                 if time.monotonic() > deadline:
                     raise FlowFailed(f"host {self._index}", f"the other hosts did not come within {MEET_S:.0f} s")
         finally:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 import pyarrow as pa
 
 from reshape.protocol.errors import DriverLost
 from reshape.protocol.link import ControlLink
+from reshape.protocol.newest import newest_progress
 from reshape.protocol.reports import Progress, Report
 
 
@@ -31,10 +31,7 @@ class Reporter:
     def show(self, progress: Progress) -> None:
         """How the host is doing now."""
         with self._news:
-            # What was to be shown still is, unless there is something newer.
-            if self._progress is not None and progress.previews is None:
-                progress = replace(progress, previews=self._progress.previews)
-            self._progress = progress
+            self._progress = newest_progress(self._progress, progress)
             self._news.notify()
 
     def report(self, report: Report) -> None:

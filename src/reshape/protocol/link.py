@@ -2,12 +2,14 @@
 
 What must not be lost is an action of Arrow Flight, answered by the driver; counts, of which the newest replace all
 others, go up a line that stays open, for about half the CPU time. Orders are fetched by long polls, so they arrive as
-soon as they are given; tasks need no listener of their own for them.
+soon as they are given; tasks need no listener of their own for them. Where there are too many tasks for that, the
+driver answers polls at once: then a task pauses for as long as it is told, and its counts come with the next poll.
 """
 
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,15 +23,14 @@ from reshape.exchange.errors import PeerLost
 from reshape.exchange.flight import Access, NoteLine, call, connect
 from reshape.protocol.codec import Poll, Reports, decode_answer, decode_orders, encode_poll, encode_reports
 from reshape.protocol.errors import Aborted, DriverLost, MessageRefused, TaskLost
+from reshape.protocol.newest import Counted, newest
 from reshape.protocol.orders import Abort, Order
 from reshape.protocol.reports import (
     Answer,
     Failed,
     HostReady,
     Leaving,
-    Progress,
     Report,
-    RouterCounted,
     RouterStarted,
     Sender,
     SplitWanted,
@@ -55,6 +56,23 @@ class FlowAddress:
     access: Access
 
 
+class _Unsent:
+    """The newest counts of a task until its next poll takes them along."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counted | None = None
+
+    def put(self, counts: Counted) -> None:
+        with self._lock:
+            self._counts = newest(self._counts, counts)
+
+    def take(self) -> tuple[Counted, ...]:
+        with self._lock:
+            counts, self._counts = self._counts, None
+        return () if counts is None else (counts,)
+
+
 class ControlLink:
     """Polls in a thread of its own; orders are handed to ``obey`` one at a time, in the order given."""
 
@@ -65,6 +83,10 @@ class ControlLink:
         self._closing = threading.Event()
         self._client = connect(flow.location, flow.access)
         self._notes: NoteLine | None = None
+        self._may_wait = False  # at the driver for orders, with a line for counts; it says so in its first answer
+        self._pause_s = 0.0  # between two counts
+        self._note_at = 0.0  # no counts are wanted before
+        self._counts = _Unsent()
         self._thread = threading.Thread(target=self._poll, name=f"reshape-control-{task}", daemon=True)
         self.lost: DriverLost | None = None
 
@@ -79,12 +101,16 @@ class ControlLink:
         """Report something and return the driver's answer."""
         return decode_answer(self._call((question,), within_s))
 
-    def note(self, counts: Progress | RouterCounted) -> None:
+    def note(self, counts: Counted) -> None:
         """Say something that nobody has to answer; used by one thread. If it is lost, the next one counts."""
         if self.lost is not None:
             raise self.lost
+        self._counts.put(counts)
+        if not self._may_wait or time.monotonic() < self._note_at:
+            return  # the next one, or the next poll, takes them along
+        self._note_at = time.monotonic() + self._pause_s
         line, self._notes = self._notes or NoteLine(self._client), None  # a line that fails is opened anew
-        line.send(encode_reports(Reports(self._sender, (counts,))))
+        line.send(encode_reports(Reports(self._sender, self._counts.take())))
         self._notes = line
 
     def report_failure(self, error: BaseException, where: str) -> None:
@@ -104,9 +130,12 @@ class ControlLink:
         if self._notes is not None and self.lost is None:  # nobody would say that the last ones have been taken
             with contextlib.suppress(pa.ArrowException):
                 self._notes.close()
+        last_words: list[Report] = [*self._counts.take()]
         if self._thread.is_alive():
+            last_words.append(Leaving())
+        if last_words:
             with contextlib.suppress(pa.ArrowException, DriverLost):
-                self.report(Leaving(), within_s=FAREWELL_S)
+                self.report(*last_words, within_s=FAREWELL_S)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(POLL_S + 1.0)
         with contextlib.suppress(pa.ArrowException):
@@ -123,9 +152,8 @@ class ControlLink:
         heard = time.monotonic()
         while not self._closing.is_set():
             try:
-                answer = decode_orders(
-                    call(client, "orders", encode_poll(Poll(self._sender, last)), POLL_S + LOST_AFTER_S)
-                )
+                poll = Poll(self._sender, last, self._counts.take())
+                answer = decode_orders(call(client, "orders", encode_poll(poll), POLL_S + LOST_AFTER_S))
             except pa.ArrowException as error:
                 silent = time.monotonic() - heard
                 refused = isinstance(error, flight.FlightUnavailableError)
@@ -138,12 +166,15 @@ class ControlLink:
             except MessageRefused as error:  # nothing that the driver orders would be understood
                 self._obey(Abort("the driver", str(error)))
                 break
-            heard = time.monotonic()
-            last = answer.last
+            last, self._may_wait, self._pause_s = answer.last, answer.may_wait, answer.pause_s
             for order in answer.orders:
                 if not self._closing.is_set():
                     self._obey(order)
             if answer.over:
                 break
+            if not answer.may_wait:
+                # Tasks that have begun together would go on calling together.
+                self._closing.wait(answer.pause_s * random.uniform(0.5, 1.5))
+            heard = time.monotonic()
         with contextlib.suppress(pa.ArrowException):
             client.close()

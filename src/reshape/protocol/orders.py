@@ -1,4 +1,4 @@
-"""What the driver tells tasks to do. Each is a frozen record; tasks fetch them by long polls, in their order."""
+"""What the driver tells tasks to do. Each is a frozen record; tasks fetch them by polls, in their order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from reshape.control.routing import RoutingTable
-from reshape.exchange.fields import Bucket, Count, Index, KeyHash, TransferNumber, Version
+from reshape.exchange.fields import Bucket, Count, Index, KeyHash, Seconds, TransferNumber, Version
 
 # For all tasks
 
@@ -143,8 +143,15 @@ Order = Abort | UseTable | UseBounds | ReadSource | InputEnding | EndInput | Mov
 @dataclass(frozen=True, slots=True)
 class Orders:
     """The answer to a poll: orders beyond the one that a task knows, the number of the last of them, and whether
-    there will be no more."""
+    there will be no more.
+
+    ``may_wait``: the task calls again at once, the driver answers when there is something to say, and counts go up a
+    line of their own; else it calls again after ``pause_s`` and brings its counts along. In both cases nobody looks at
+    counts that come more often than every ``pause_s``.
+    """
 
     orders: tuple[Order, ...]
     last: Count
     over: bool
+    may_wait: bool = True
+    pause_s: Seconds = 0.0

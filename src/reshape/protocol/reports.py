@@ -54,7 +54,8 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class HostReady:
-    """A host listens. Answered by :class:`Met` when all are there, by :class:`Refused`, or by nothing: ask again."""
+    """A host listens. Answered by :class:`Met` when all are there, by :class:`Refused`, by :class:`AskAgain`, or by
+    nothing: ask again at once."""
 
     host: Index
     stage: Count
@@ -292,6 +293,13 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class AskAgain:
+    """Others are still to come, and too many wait already: ask once more after so long."""
+
+    pause_s: Seconds
+
+
+@dataclass(frozen=True, slots=True)
 class NewestTable:
     table: RoutingTable
 
@@ -303,4 +311,4 @@ class SplitGiven:
     split: Count | None
 
 
-Answer = Met | Refused | NewestTable | SplitGiven
+Answer = Met | Refused | AskAgain | NewestTable | SplitGiven
