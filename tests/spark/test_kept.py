@@ -75,6 +75,9 @@ def test_rows_in_files_go_with_their_flow(spark: SparkSession) -> None:
     mine = files() - before
     assert len(mine) == 2, "one for each host"
     del df
-    collect_garbage(spark)
-    service(spark).drop_unneeded()
-    assert not mine & files()
+    for _ in range(20):  # the JVM lets go when it likes
+        collect_garbage(spark)
+        service(spark).drop_unneeded()
+        if not mine & files():
+            return
+    pytest.fail("rows of a result that nobody can read are still there")
