@@ -66,7 +66,7 @@ class Execution:
         self.attempt = attempt
         self.board = Board()
         self.result = RunningResult(plan)
-        self.control = ControlPlane(plan, self.board.post, self._close_port, build_brain, log, self._brain_failed)
+        self.control = ControlPlane(plan, self.board.post, self._close_port, build_brain, log, self._control_failed)
         self.failure: FlowFailed | None = None
         self.may_retry = False  # a failure of the cluster, not of the flow: another attempt may do better
         self.finished = False
@@ -190,7 +190,7 @@ class Execution:
     def _host_tasks(self) -> set[str]:
         return {host_task(host) for host in range(self._plan.hosts)}
 
-    def _brain_failed(self, where: str, error: Exception) -> None:
+    def _control_failed(self, where: str, error: Exception) -> None:
         self.fail(where, f"{type(error).__name__}: {error}")
 
     def _source_failed(self, source: int, error: Exception) -> None:
