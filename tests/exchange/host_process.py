@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import reshape
 from reshape.driver.attempts import Attempts, unique_name
+from reshape.driver.cluster import TaskFate
 from reshape.driver.execution import Execution
 from reshape.driver.service import DriverService
 from reshape.exchange.flight import Access
@@ -79,8 +80,8 @@ class _FedCluster:
     def cancel_hosts(self, stage: int, reason: str) -> None:
         """It hears of it from the driver."""
 
-    def first_error(self, stage: int) -> str:
-        return "nothing is tried again"
+    def unsuccessful(self, stage: int) -> list[TaskFate]:
+        return []
 
 
 class FedFlow(Attempts):

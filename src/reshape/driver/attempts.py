@@ -91,7 +91,7 @@ class Attempts:
         return self.newest.shown() if self.newest is not None else None
 
     def story(self) -> list[str]:
-        return self.newest.control.story() if self.newest is not None else []
+        return self.newest.story() if self.newest is not None else []
 
     @property
     def first_partial(self) -> FirstPartial | None:
@@ -128,11 +128,14 @@ class Attempts:
             if failed is not None:
                 return Refused(failed.where, failed.cause)
             self._last += 1
+            before = self._executions.get(self._stages.get(stage, 0))
             execution = self._execution(self._last, stage, locations)
             self._executions = {number: other for number, other in self._executions.items() if not other.over}
             self._stages = {at: number for at, number in self._stages.items() if number in self._executions}
             self._stages[stage] = self._last
             self._executions[self._last] = execution
+        if before is not None and before.failure is not None:
+            execution.take_over(before)
         execution.start()
         return Met(execution.attempt, locations)
 

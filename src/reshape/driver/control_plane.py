@@ -147,6 +147,11 @@ class ControlPlane:
             ]
         return [f"{seconds:.2f} s, {label}: {text}" for seconds, label, text in sorted(decisions)]
 
+    def note(self, kind: str, text: str) -> None:
+        """Write something into the event log that is about no input."""
+        if self._log is not None:
+            self._log.write(kind, self.now, text=text)
+
     def _label(self, port: PortId) -> str:
         operator = self._plan.operators[port[0]]
         if len(operator.ports) == 1:

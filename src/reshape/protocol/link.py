@@ -32,6 +32,7 @@ from reshape.protocol.reports import (
     RouterCounted,
     RouterStarted,
     Sender,
+    SourceBegins,
     SplitWanted,
 )
 
@@ -55,6 +56,9 @@ class FlowAddress:
     access: Access
 
 
+Question = HostReady | RouterStarted | SourceBegins | SplitWanted
+
+
 class ControlLink:
     """Polls in a thread of its own; orders are handed to ``obey`` one at a time, in the order given."""
 
@@ -75,7 +79,7 @@ class ControlLink:
         """Say what must not be lost; returns when the driver has booked it."""
         self._call(reports, within_s)
 
-    def ask(self, question: HostReady | RouterStarted | SplitWanted, within_s: float = LOST_AFTER_S) -> Answer | None:
+    def ask(self, question: Question, within_s: float = LOST_AFTER_S) -> Answer | None:
         """Report something and return the driver's answer."""
         return decode_answer(self._call((question,), within_s))
 
