@@ -32,6 +32,11 @@ def is_loss(error: str) -> bool:
     return any(sign in error for sign in _SIGNS_OF_LOSS)
 
 
+def is_unrecovered(error: str) -> bool:
+    """Has a job failed because its last stage is a barrier stage, which Spark would have repeated anywhere else?"""
+    return "failed barrier ResultStage" in error
+
+
 def unsuccessful(context: SparkContext, stage: int) -> list[TaskFate]:
     """Tasks of a stage, in all of its tries, that run or have failed, as far as Spark has booked them."""
     jvm: Any = context._jvm
