@@ -83,11 +83,11 @@ def test_control_c(watch: Watch, how: str, scan: bool) -> None:
     assert_nothing_left(driver, answer, since, f"Ctrl-C, {how}")
 
 
-@pytest.mark.parametrize("scan", [False, True])
-def test_killed_python_worker_of_a_host(watch: Watch, scan: bool) -> None:
-    """Spark starts the hosts again, and the flow with them."""
+@pytest.mark.parametrize(("how", "scan"), [("await", False), ("await", True), ("own action", False)])
+def test_killed_python_worker_of_a_host(watch: Watch, how: str, scan: bool) -> None:
+    """Spark starts the hosts again, and the flow with them; where it does not, the action is run again."""
     driver = watch(LOCAL)
-    driver.start("await", scan=scan)
+    driver.start(how, scan=scan)
     hosts = driver.until_in_the_middle()
     since = time.monotonic()
     os.kill(hosts[0], signal.SIGKILL)
