@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from reshape.conf import TUNABLE, FlowSettings, checked_options, session_settings, settings_of
 from reshape.control.balancing import Balancing
 from reshape.driver.launch import LaunchedFlow
+from reshape.driver.restarts import run_action
 from reshape.driver.session import default_hosts
 from reshape.errors import FlowError
 from reshape.grouped import GroupedFlow
@@ -32,7 +33,7 @@ from reshape.query import Query
 from reshape.scan.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Unpack
 
     import pandas as pd
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from reshape.conf import FlowOptions, OperatorOptions
 
 __all__ = ["Flow", "FlowError", "GroupedFlow"]
+
+T = TypeVar("T")
 
 
 class Flow:
@@ -190,24 +193,30 @@ class Flow:
 
     def count(self) -> int:
         """Run the flow; the number of its rows."""
-        return self.toDF(exchange=False).count()
+        return self._run(lambda df: df.count())
 
     def collect(self) -> list[Row]:
         """Run the flow; its rows."""
-        return self.toDF(exchange=False).collect()
+        return self._run(lambda df: df.collect())
 
     def toArrow(self) -> pa.Table:  # noqa: N802
         """Run the flow; its rows as an Arrow table, in the driver's memory."""
-        return self.toDF(exchange=False).toArrow()
+        return self._run(lambda df: df.toArrow())
 
     def toPandas(self) -> pd.DataFrame:  # noqa: N802
         """Run the flow; its rows as a pandas DataFrame, in the driver's memory."""
-        return self.toDF(exchange=False).toPandas()
+        return self._run(lambda df: df.toPandas())
 
     @property
     def write(self) -> DataFrameWriter:
         """PySpark's writer of the result; saving it runs the flow. One partition for each host."""
         return self.toDF(exchange=False).write
+
+    def _run(self, action: Callable[[DataFrame], T]) -> T:
+        if self._tree.df is not None:
+            return action(self._tree.df)
+        launched = self._launched(self._settings(), previews=False, exchange=False)
+        return run_action(launched.df, launched.attempts, action)
 
     def show(self, n: int = 20, truncate: bool | int = True, vertical: bool = False) -> None:
         """Run the flow and print its first rows."""

@@ -61,16 +61,19 @@ Posted = list[tuple[Recipient, Any]]  # to whom, and one of the orders
 
 
 class Script:
-    """A brain that says what it was told to say, at the next event."""
+    """A brain that says what it was told to say, at the next event; without anything to say it may raise."""
 
     def __init__(self) -> None:
         self.table = RoutingTable()
         self.decisions: list[Decision] = []
         self.heard: list[Event] = []
         self.next: list[list[Command]] = []
+        self.raises = False
 
     def handle(self, event: Event) -> list[Command]:
         self.heard.append(event)
+        if self.raises:
+            raise ZeroDivisionError("a test")
         return self.next.pop(0) if self.next else []
 
     def story(self, worker: int) -> list[str]:
@@ -348,6 +351,49 @@ def test_one_that_failed_and_was_not_cancelled_ends_with_the_input(desk: Desk) -
     assert desk.waits_for_drain()
     desk.arrived(back, 0)
     assert not desk.waits_for_drain()
+
+
+def test_without_a_brain_what_failed_is_routed_back_at_once(desk: Desk) -> None:
+    started(desk)
+    desk.fence(1)
+    desk.brain.raises = True
+    orders = desk.after(lambda: desk.stayed(1, 2, "no memory"))
+    assert kinds(orders) == [(0, Hold)]
+    back = orders[0][1].transfer
+    [(_, order)] = desk.after(lambda: desk.holding(back))
+    assert (order.table.version, order.table.keys, order.fence) == (2, {KEY: Shares.whole(0)}, True)
+    assert [(give.source, give.target, give.returns) for _, give in desk.fence(2)] == [(2, 0, (1,))]
+    heard = len(desk.brain.heard)
+    desk.tick()
+    assert len(desk.brain.heard) == heard, "it is not asked again"
+    desk.end()
+    assert desk.waits_for_drain()
+    desk.arrived(back, 0)
+    assert not desk.waits_for_drain()
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_without_a_brain_keys_that_never_came_are_not_given_on(desk: Desk, ended: bool) -> None:
+    started(desk)
+    desk.fence(1)
+    desk.say(move(2, 2, 3, 2), table(2, 3))
+    desk.holding(2)
+    desk.brain.raises = True
+    if ended:
+        desk.end()
+    orders = desk.after(lambda: desk.stayed(1, 2, "no memory"))
+    assert [(type(order), order.worker) for _, order in orders] == [(Hold, 2), (Hold, 0)]
+    first, second = (order.transfer for _, order in orders)
+    desk.holding(first)
+    orders = desk.after(lambda: desk.holding(second))
+    if not ended:
+        assert [(order.table.version, order.table.keys) for _, order in orders] == [(3, {KEY: Shares.whole(0)})]
+        orders = desk.fence(3)
+    assert desk.orders[-1][1].transfer == first, orders
+    orders = desk.after(lambda: desk.arrived(first, 2))
+    assert [(order.transfer, order.source, order.target, order.returns) for _, order in orders] == [
+        (second, 2, 0, (1,))
+    ]
 
 
 def test_copies_are_ordered_from_the_skewed_worker(desk: Desk) -> None:

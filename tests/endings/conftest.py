@@ -54,11 +54,11 @@ class Watched:
         for line in self.process.stdout:
             self._said.put(line)
 
-    def start(self, how: str, fault: str | None = None, *, scan: bool = False) -> None:
+    def start(self, how: str, fault: str | None = None, *, scan: bool = False, read: str = "") -> None:
         """Begin a flow with a closed gate; with a ``scan``, of files that hosts read."""
         self._gates += 1
         self.gate = self._directory / f"gate-{self._gates}"
-        command = {"how": how, "fault": fault, "gate": str(self.gate), "scan": scan}
+        command = {"how": how, "fault": fault, "gate": str(self.gate), "read": "scan" if scan else read}
         command["local_dir"] = str(self.local_dir)
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(command) + "\n")
@@ -81,6 +81,10 @@ class Watched:
 
     def spilled(self) -> list[Path]:
         return spilled([self._directory])
+
+    def shuffled(self) -> list[Path]:
+        """Files of shuffles."""
+        return list(self._directory.rglob("shuffle_*.data"))
 
     def processes(self) -> dict[int, str]:
         return processes(self.mark)

@@ -42,9 +42,22 @@ def session(master: str, local_dir: str) -> SparkSession:
     )
 
 
-def slow_flow(spark: SparkSession, gate: Path, fault: str | None, scan: bool) -> Flow:
+def slow_source(rows: DataFrame, gate: Path) -> DataFrame:
+    """Rows behind a shuffle, of which each of four tasks gives the first batches, and the others when the gate is open.
+    Spark passes a batch on when it has seen some more."""
+
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(batches):
+            yield batch
+            while number > 8 and not gate.exists():
+                time.sleep(0.05)
+
+    return rows.repartition(4).mapInArrow(wait, rows.schema)
+
+
+def slow_flow(spark: SparkSession, gate: Path, fault: str | None, read: str) -> Flow:
     """Workers that dawdle until the gate opens, so that rows wait on disk; with a fault, one then raises. With a scan
-    the hosts read the rows from files by themselves."""
+    the hosts read the rows from files by themselves; a slow source waits too."""
 
     def dawdle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -55,6 +68,9 @@ def slow_flow(spark: SparkSession, gate: Path, fault: str | None, scan: bool) ->
             yield batch.select(["v"])
 
     rows = spark.range(0, ROWS, 1, 2).selectExpr("id % 50 AS k", "id AS v", "repeat('x', 40) AS filling")
+    scan = read == "scan"
+    if read == "slowly":
+        rows = slow_source(rows, gate)
     if scan:
         files = gate.with_name(f"{gate.name}-rows")
         rows.write.option("parquet.block.row.count.limit", "5000").parquet(str(files))
@@ -65,17 +81,20 @@ def slow_flow(spark: SparkSession, gate: Path, fault: str | None, scan: bool) ->
 
 
 def run(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
-    flow = slow_flow(spark, Path(command["gate"]), command.get("fault"), command["scan"])
+    flow = slow_flow(spark, Path(command["gate"]), command.get("fault"), command["read"])
     ended: dict[str, Any] = {"outcome": "success"}
     try:
         if command["how"] == "collect":
             ended["sum"] = _sum(flow.toDF())
+        elif command["how"] == "own action":
+            ended["sum"] = sum(flow.toArrow()["v"].to_pylist())
         else:
             query = flow.start()
             if command["how"] == "cancel":
                 _until_spilled(Path(command["local_dir"]))
                 query.cancel()
             query.awaitTermination()
+            ended["story"] = query.story()
             ended["sum"] = _sum(query.result())
             query.release()
     except BaseException as error:

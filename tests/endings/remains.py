@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MARK = "RESHAPE_TEST_MARK"
-_LISTENING = "0A"
+_LISTENING, _CONNECTED = "0A", "01"
 # Generous: the machine may be busy with other things. What is measured is printed.
 LIMIT_S = 90.0
 
@@ -37,20 +37,40 @@ def _is_zombie(entry: Path) -> bool:
 
 def ports(pid: int) -> list[int]:
     """Ports that a process listens on."""
+    return [int(row[1].rpartition(":")[2], 16) for row in _sockets(pid) if row[3] == _LISTENING]
+
+
+def _peers(pid: int) -> set[int]:
+    """Ports that a process is connected to."""
+    return {int(row[2].rpartition(":")[2], 16) for row in _sockets(pid) if row[3] == _CONNECTED}
+
+
+def _sockets(pid: int) -> list[list[str]]:
+    """Local address, other address, state and so on of each, as the system lists them."""
     try:
         links = [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]
         tables = [Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
     except OSError:
         return []
     inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
-    rows = [line.split() for table in tables for line in table]
-    return [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == _LISTENING and row[9] in inodes]
+    return [row for table in tables for row in map(str.split, table) if row[9] in inodes]
 
 
 def host_processes(mark: str) -> list[int]:
     """Python workers that listen: hosts do, all others do not. (Their daemon does too, but no daemon is its parent.)"""
+    return [pid for pid in _workers(mark) if ports(pid)]
+
+
+def source_processes(mark: str) -> list[int]:
+    """Python workers that are connected to hosts and are none."""
+    hosts = host_processes(mark)
+    listening = {port for pid in hosts for port in ports(pid)}
+    return [pid for pid in _workers(mark) if pid not in hosts and _peers(pid) & listening]
+
+
+def _workers(mark: str) -> list[int]:
     python = [pid for pid, command in processes(mark).items() if "pyspark.daemon" in command]
-    return [pid for pid in python if _parent(pid) in python and ports(pid)]
+    return [pid for pid in python if _parent(pid) in python]
 
 
 def _parent(pid: int) -> int:

@@ -13,7 +13,7 @@ import pytest
 
 from .conftest import Watched
 from .driver import ROWS
-from .remains import host_processes, until
+from .remains import host_processes, source_processes, until
 
 pytestmark = pytest.mark.jvm
 
@@ -83,11 +83,11 @@ def test_control_c(watch: Watch, how: str, scan: bool) -> None:
     assert_nothing_left(driver, answer, since, f"Ctrl-C, {how}")
 
 
-@pytest.mark.parametrize("scan", [False, True])
-def test_killed_python_worker_of_a_host(watch: Watch, scan: bool) -> None:
-    """Spark starts the hosts again, and the flow with them."""
+@pytest.mark.parametrize(("how", "scan"), [("await", False), ("await", True), ("own action", False)])
+def test_killed_python_worker_of_a_host(watch: Watch, how: str, scan: bool) -> None:
+    """Spark starts the hosts again, and the flow with them; where it does not, the action is run again."""
     driver = watch(LOCAL)
-    driver.start("await", scan=scan)
+    driver.start(how, scan=scan)
     hosts = driver.until_in_the_middle()
     since = time.monotonic()
     os.kill(hosts[0], signal.SIGKILL)
@@ -96,6 +96,44 @@ def test_killed_python_worker_of_a_host(watch: Watch, scan: bool) -> None:
     answer = driver.answer()
     assert (answer["outcome"], answer.get("sum")) == ("success", WANTED), answer
     assert_nothing_left(driver, answer, since, "killed Python worker")
+
+
+@pytest.mark.parametrize("master", [LOCAL, CLUSTER])
+def test_killed_python_worker_of_a_source(watch: Watch, master: str) -> None:
+    """Its rows are with the hosts in part: the whole attempt is made anew, where Spark tries a task once and where it
+    does so four times."""
+    driver = watch(master)
+    driver.start("await", read="slowly")
+    driver.until_in_the_middle()
+    sources = until("source tasks", lambda: source_processes(driver.mark))
+    since = time.monotonic()
+    os.kill(sources[0], signal.SIGKILL)
+    until("the source to be gone", lambda: sources[0] not in driver.processes())
+    driver.gate.touch()
+    answer = driver.answer()
+    assert (answer["outcome"], answer.get("sum")) == ("success", WANTED), answer
+    assert re.search(
+        r"attempt 1 was lost in source.*Python worker exited unexpectedly.*; attempt 2 begins", answer["story"][0]
+    )
+    assert_nothing_left(driver, answer, since, "killed Python worker of a source")
+
+
+def test_shuffle_files_that_are_gone(watch: Watch) -> None:
+    """Spark makes them anew and runs all source tasks again that it has not seen end, counted as first tries."""
+    driver = watch(LOCAL)
+    before = set(driver.shuffled())
+    driver.start("await", read="slowly")
+    driver.until_in_the_middle()
+    since = time.monotonic()
+    files = [file for file in driver.shuffled() if file not in before]
+    assert files
+    for file in files:
+        file.unlink()
+    driver.gate.touch()
+    answer = driver.answer()
+    assert (answer["outcome"], answer.get("sum")) == ("success", WANTED), answer
+    assert re.search(r"attempt 1 was lost in source-0-\d: FetchFailed.*; attempt 2 begins", answer["story"][0])
+    assert_nothing_left(driver, answer, since, "shuffle files that are gone")
 
 
 def test_killed_driver(watch: Watch) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import reshape
 from reshape.driver.attempts import Attempts, unique_name
+from reshape.driver.cluster import TaskFate
 from reshape.driver.execution import Execution
 from reshape.driver.service import DriverService
 from reshape.exchange.flight import Access
@@ -82,8 +83,8 @@ class _FedCluster:
     def kept_rows(self, stage: int) -> str | None:
         return None
 
-    def first_error(self, stage: int) -> str:
-        return "nothing is tried again"
+    def unsuccessful(self, stage: int) -> list[TaskFate]:
+        return []
 
 
 class FedFlow(Attempts):

@@ -175,7 +175,7 @@ def test_too_few_slots(df: DataFrame) -> None:
         reshape.read(df, hosts=4, workers=4).groupBy("k").count().toDF()
 
 
-@pytest.mark.parametrize("setting", ["spark.dynamicAllocation.enabled", "spark.speculation"])
+@pytest.mark.parametrize("setting", ["spark.dynamicAllocation.enabled"])
 def test_settings_that_rule_flows_out(
     spark: SparkSession, df: DataFrame, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from reshape.driver import execution as driver_execution
 from reshape.driver import splits
+from reshape.driver.cluster import TaskFate
 from reshape.driver.execution import Execution
 from reshape.errors import FlowFailed
 from reshape.exchange.errors import HostClosed
@@ -248,8 +249,8 @@ class _NoCluster:
     def kept_rows(self, stage: int) -> str | None:
         return None
 
-    def first_error(self, stage: int) -> str:
-        raise AssertionError("nothing was tried again")
+    def unsuccessful(self, stage: int) -> list[TaskFate]:
+        raise AssertionError("nothing was run again")
 
 
 def test_a_reader_whose_last_word_is_lost_ends_its_host(scan: Scan) -> None:

@@ -19,12 +19,12 @@ from reshape.protocol.reports import (
     OperatorDone,
     Progress,
     Report,
-    Retried,
     RouterCounted,
     RouterEnded,
     RouterStarted,
     Sampled,
     ScatteredSent,
+    SourceBegins,
     SourceRead,
     SplitWanted,
     StateArrived,
@@ -67,7 +67,9 @@ def check_report(plan: PhysicalPlan, report: Report) -> None:  # noqa: PLR0912 -
             check.port(report.operator, report.port)
         case SourceRead():
             check.host(report.host)
-        case Failed() | Retried() | Leaving() | SplitWanted():
+        case SourceBegins():
+            check.source(report.source)
+        case Failed() | Leaving() | SplitWanted():
             pass  # about the task that says it
         case _:
             assert_never(report)
@@ -95,6 +97,11 @@ class _Check:
         ports = self._plan.operators[operator].ports
         self.below("port", port, len(ports))
         return ports[port]
+
+    def source(self, number: int) -> None:
+        sources = [source for operator in self._plan.operators for port in operator.ports for source in port.sources]
+        if number not in sources:
+            self.refuse("source", f"one of {sorted(sources)}", number)
 
     def host(self, number: int) -> None:
         self.below("host", number, self._plan.hosts)

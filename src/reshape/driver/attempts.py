@@ -30,6 +30,9 @@ from reshape.protocol.orders import Abort, Orders
 from reshape.protocol.reports import Answer, HostReady, Met, Refused, Report, Sender
 from reshape.scan.scan import Scan
 
+# Cancelled tasks end within a second or two; this only bounds the wait for one that is stuck.
+TEARDOWN_S = 30.0
+
 
 class Attempts:
     """What tasks of a flow talk to by way of the driver's service, and what its handle looks at."""
@@ -56,6 +59,7 @@ class Attempts:
         self._executions: dict[int, Execution] = {}  # the newest one, and those that are not over
         self._stages: dict[int, int] = {}  # stage of the hosts -> its newest attempt
         self._meetings: dict[int, HostMeeting] = {}  # by stage of the hosts
+        self._lost: Execution | None = None  # to be replaced by the attempt of another stage
         self._failures: dict[int, FlowFailed] = {}  # stages that are not to be tried again
         self._complete = False  # has any attempt given its whole result?
 
@@ -92,7 +96,7 @@ class Attempts:
         return self.newest.shown() if self.newest is not None else None
 
     def story(self) -> list[str]:
-        return self.newest.control.story() if self.newest is not None else []
+        return self.newest.story() if self.newest is not None else []
 
     @property
     def first_partial(self) -> FirstPartial | None:
@@ -102,6 +106,18 @@ class Attempts:
         """Stop the newest execution."""
         if self.newest is not None:
             self.newest.fail(where, cause)
+
+    def hosts_failed(self, cause: str) -> bool:
+        """The job of the hosts has failed. Was it by a loss? Then the attempt that comes next is in the place of this
+        one, and the source jobs of this one are gone."""
+        newest = self.newest
+        if newest is None:
+            return False
+        newest.fail("the hosts", cause, may_retry=True)
+        newest.join(TEARDOWN_S)
+        with self._lock:
+            self._lost = newest if newest.may_retry else None
+        return newest.may_retry
 
     def join(self, timeout_s: float) -> None:
         """Wait for the source jobs of the newest execution to be gone."""
@@ -130,11 +146,14 @@ class Attempts:
             if failed is not None:
                 return Refused(failed.where, failed.cause)
             self._last += 1
+            before, self._lost = self._executions.get(self._stages.get(stage, 0), self._lost), None
             execution = self._execution(self._last, stage, locations)
             self._executions = {number: other for number, other in self._executions.items() if not other.over}
             self._stages = {at: number for at, number in self._stages.items() if number in self._executions}
             self._stages[stage] = self._last
             self._executions[self._last] = execution
+        if before is not None and before.failure is not None:
+            execution.take_over(before)
         execution.start()
         return Met(execution.attempt, locations)
 

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFate:
+    """A task that runs or has failed. ``speculative``: started beside another one that runs; ``error``: what it failed
+    with."""
+
+    task: int
+    speculative: bool
+    error: str | None
 
 
 class Cluster(Protocol):
@@ -17,8 +29,8 @@ class Cluster(Protocol):
     def cancel_hosts(self, stage: int, reason: str) -> None:
         """Let the action that runs the hosts of a stage raise at once, with this reason."""
 
-    def first_error(self, stage: int) -> str:
-        """What the first failed task of a stage failed with."""
-
     def kept_rows(self, stage: int) -> str | None:
         """What is kept of rows that the hosts of a stage have given in an earlier try; None if there is nothing."""
+
+    def unsuccessful(self, stage: int) -> Sequence[TaskFate]:
+        """Tasks of all tries of a stage that run or have failed, as far as is known, the oldest first."""

@@ -45,7 +45,7 @@ class ControlPlane:
         on_error: Callable[[str, Exception], None] = lambda _where, _error: None,
         pause_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """``on_error`` is called when a brain fails: the flow must not wait for what it would have said.
+        """``on_error`` is called when control itself fails, which a flow cannot do without; it can without a brain.
 
         ``pause_s``: how long tasks pause between two reports, where that is longer than the plan has it.
         """
@@ -54,6 +54,7 @@ class ControlPlane:
         self._plan = plan
         self._log = log
         self._logged: dict[PortId, int] = {}  # decisions that are in the logs
+        self._given_up: set[PortId] = set()  # whose brain failed, and the logs say so
         self._close_port = close_port
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
@@ -95,8 +96,8 @@ class ControlPlane:
             control.line.clock(self.now)
             try:
                 return control.reported(report)
-            except Exception as error:  # of the brain; the task that reports has no part in it
-                self._actions.append(self._brain_failed(port, error))
+            except Exception as error:  # the task that reports has no part in it
+                self._actions.append(self._failed(port, error))
                 self._news.notify_all()
                 return None
 
@@ -147,11 +148,16 @@ class ControlPlane:
         """Every decision about load, oldest first, with the operator that it is about."""
         with self._news:
             decisions = [
-                (decision.time + (control.line.opened_at or 0.0), self._label(port), decision.text)
+                (seconds + (control.line.opened_at or 0.0), self._label(port), text)
                 for port, control in self.ports.items()
-                for decision in control.brain.decisions
+                for seconds, text in control.line.told()
             ]
         return [f"{seconds:.2f} s, {label}: {text}" for seconds, label, text in sorted(decisions)]
+
+    def note(self, kind: str, text: str) -> None:
+        """Write something into the event log that is about no input."""
+        if self._log is not None:
+            self._log.write(kind, self.now, text=text)
 
     def _label(self, port: PortId) -> str:
         operator = self._plan.operators[port[0]]
@@ -193,6 +199,10 @@ class ControlPlane:
             who = {"skewed": decision.skewed, "helpers": decision.helpers}
             self._write(port, {"kind": "decision", "what": decision.kind.value, **who, "text": decision.text})
         self._logged[port] = len(decisions)
+        gave_up = self.ports[port].line.gave_up
+        if gave_up is not None and port not in self._given_up:
+            self._given_up.add(port)
+            LOG.warning("flow %s, %s: %s", self._plan.name, self._label(port), gave_up.text, exc_info=gave_up.error)
 
     @property
     def now(self) -> float:
@@ -217,11 +227,11 @@ class ControlPlane:
                 control.tick(self.now)
                 self._log_decisions(port)
             except Exception as error:
-                return [self._brain_failed(port, error)]
+                return [self._failed(port, error)]
         return []
 
-    def _brain_failed(self, port: PortId, error: Exception) -> Callable[[], None]:
-        return partial(self._on_error, f"the brain of {self._label(port)}", error)
+    def _failed(self, port: PortId, error: Exception) -> Callable[[], None]:
+        return partial(self._on_error, f"the control of {self._label(port)}", error)
 
     def _run(self) -> None:
         due = 0.0

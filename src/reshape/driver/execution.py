@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
@@ -13,8 +14,10 @@ from reshape.driver.board import Board, host_task
 from reshape.driver.bounds import SortBounds
 from reshape.driver.cluster import Cluster
 from reshape.driver.control_plane import BuildBrain, ControlPlane, PortId
+from reshape.driver.host_meeting import STALE
 from reshape.driver.inputs import Inputs
 from reshape.driver.running_result import RunningResult
+from reshape.driver.source_tasks import RunAgain, SourceTasks
 from reshape.driver.splits import SplitDealer
 from reshape.driver.task_errors import in_short, is_loss
 from reshape.errors import FlowFailed
@@ -31,9 +34,9 @@ from reshape.protocol.reports import (
     Leaving,
     OperatorDone,
     Progress,
-    Retried,
     Sampled,
     Sender,
+    SourceBegins,
     SourceRead,
     SplitWanted,
 )
@@ -46,6 +49,21 @@ LEAVE_S = 2.0
 # Hosts come for orders every two seconds, whatever their workers do, unless code in C keeps Python's lock for so long.
 # Nothing waits for this but a thread of a flow whose hosts are gone for good.
 SILENT_S = 60.0
+
+
+# What is said of hosts that Spark ends or starts anew; its books may tell why.
+ENDED_BY_SPARK = "Spark has ended it before it was done"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How an attempt has ended, if it has. ``may_retry``: the cluster has failed, not the flow, and another attempt may
+    do better. ``story``: attempts of the same hosts that were lost before this one."""
+
+    finished: bool = False
+    failure: FlowFailed | None = None
+    may_retry: bool = False
+    story: tuple[str, ...] = ()
 
 
 class Execution:
@@ -67,10 +85,8 @@ class Execution:
         self.board = Board(plan.report_s)
         self.result = RunningResult(plan)
         post, pause_s = self.board.post, lambda: self.board.pause_s
-        self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._brain_failed, pause_s)
-        self.failure: FlowFailed | None = None
-        self.may_retry = False  # a failure of the cluster, not of the flow: another attempt may do better
-        self.finished = False
+        self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._control_failed, pause_s)
+        self._outcome = Outcome()
         self._plan = plan
         self._stage = stage
         self._cluster = cluster
@@ -78,6 +94,7 @@ class Execution:
         self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys())
         silent = partial(self.board.silent, self._host_tasks, SILENT_S)
         self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
+        self._source_tasks = SourceTasks(cluster.unsuccessful, self._run_again)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
         self._inputs = Inputs(
             plan,
@@ -90,6 +107,40 @@ class Execution:
     def start(self) -> None:
         LOG.info("flow %s: attempt %d begins on %d hosts", self._plan.name, self.attempt, self._plan.hosts)
         self._inputs.start()
+
+    def take_over(self, before: Execution) -> None:
+        """It takes the place of an attempt that was lost, and says so."""
+        lost = before.failure
+        assert lost is not None
+        line = f"attempt {before.attempt} was lost in {lost.where}: {before.why_lost()}; attempt {self.attempt} begins"
+        self._outcome.story = (*before._outcome.story, line)
+        LOG.warning("flow %s: %s", self._plan.name, line)
+        self.control.note("restarted", line)
+
+    def why_lost(self) -> str:
+        """What Spark says of hosts that it has ended by itself, else what was said when the attempt failed."""
+        assert self.failure is not None
+        if self.failure.cause not in (ENDED_BY_SPARK, STALE.cause):
+            return self.failure.cause
+        errors = [fate.error for fate in self._cluster.unsuccessful(self._stage) if fate.error is not None]
+        losses = [error for error in errors if is_loss(error) and not error.startswith("TaskKilled")]
+        return in_short(losses[-1]) if losses else self.failure.cause
+
+    def story(self) -> list[str]:
+        """Attempts that were lost before this one, and every decision about load, oldest first."""
+        return [*self._outcome.story, *self.control.story()]
+
+    @property
+    def finished(self) -> bool:
+        return self._outcome.finished
+
+    @property
+    def failure(self) -> FlowFailed | None:
+        return self._outcome.failure
+
+    @property
+    def may_retry(self) -> bool:
+        return self._outcome.may_retry
 
     @property
     def over(self) -> bool:
@@ -116,9 +167,8 @@ class Execution:
             case Failed():
                 self.fail(report.where, report.cause, may_retry=report.lost)
                 self._let_others_leave(sender)
-            case Retried():
-                error = self._cluster.first_error(report.stage)
-                self.fail(report.where, in_short(error), may_retry=is_loss(error))
+            case SourceBegins():
+                return self._source_tasks.begins(sender.task, report)
             case _:
                 return self.control.reported(report)
         return None
@@ -141,11 +191,12 @@ class Execution:
         with self._lock:
             if self.over:
                 return
-            self.failure = FlowFailed(where, cause)
-            self.may_retry = may_retry
+            self._outcome.failure = FlowFailed(where, cause)
+            self._outcome.may_retry = may_retry
         LOG.info("flow %s: attempt %d failed in %s: %s", self._plan.name, self.attempt, where, cause)
         self._inputs.stop()
         self._splits.close()
+        self._source_tasks.close()
         self.board.post("all", Abort(where, cause))
         self.control.stop()
         if not may_retry:
@@ -166,16 +217,17 @@ class Execution:
         with self._lock:
             if self.over:
                 return
-            self.finished = True
+            self._outcome.finished = True
         LOG.info("flow %s: attempt %d has ended after %.2f s", self._plan.name, self.attempt, self.control.now)
         self.board.close()
+        self._source_tasks.close()
         self.control.stop()
 
     def _left(self, sender: Sender) -> None:
         """Spark ends hosts of a job that is cancelled, or of which a part was lost: no result will come of the rest."""
         done = map(host_task, self._inputs.hosts_that_are_done())
         if sender.is_host and sender.task not in done:
-            self.fail(sender.task, "Spark has ended it before it was done", may_retry=True)
+            self.fail(sender.task, ENDED_BY_SPARK, may_retry=True)
 
     def _let_others_leave(self, sender: Sender) -> None:
         """When the task of one host has failed, Spark kills the others at once: it had better fail last."""
@@ -191,14 +243,19 @@ class Execution:
     def _host_tasks(self) -> set[str]:
         return {host_task(host) for host in range(self._plan.hosts)}
 
-    def _brain_failed(self, where: str, error: Exception) -> None:
+    def _control_failed(self, where: str, error: Exception) -> None:
         self.fail(where, f"{type(error).__name__}: {error}")
 
     def _source_failed(self, source: int, error: Exception) -> None:
         if isinstance(error, TaskLost):
             self.fail(error.where, error.cause, may_retry=True)
             return
-        self.fail(f"source {source}", f"{type(error).__name__}: {in_short(error)}")
+        # Where Spark tries a task once only, as in local sessions, a lost one fails the whole job.
+        self.fail(f"source {source}", f"{type(error).__name__}: {in_short(error)}", may_retry=is_loss(str(error)))
+
+    def _run_again(self, task: str, why: RunAgain) -> None:
+        """Rows of the run before may be with the hosts: sent again they would count twice."""
+        self.fail(task, why.cause, may_retry=why.lost)
 
     def _close_port(self, port: PortId) -> None:
         """Every row of an input has been processed and all of its state is where it belongs."""

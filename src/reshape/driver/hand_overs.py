@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,9 +157,24 @@ class HandOvers:
                 over.over = True
         return True
 
-    def left_to_cancel(self) -> Iterable[int]:
-        """Those that failed and that nobody has cancelled."""
-        return [over.id for over in self._known.values() if over.cancelled and not over.asked and not over.over]
+    def left_to_cancel(self) -> list[HandOver]:
+        """Those that failed and that nobody has cancelled, each behind the ones that were to move its keys on: these
+        would give what never came."""
+        failed = [over for over in self._known.values() if over.cancelled and not over.asked and not over.over]
+        ordered: dict[int, HandOver] = {}
+        for over in failed:
+            for each in (*self._built_upon(over), over):
+                ordered.setdefault(each.id, each)
+        return list(ordered.values())
+
+    def _built_upon(self, over: HandOver) -> Iterator[HandOver]:
+        """Hand-overs that wait for this one, the last of a chain first; none where one of them brings its keys back."""
+        if any(known.undoes(over) for known in self._known.values()):
+            return
+        for later in self._known.values():
+            if over.id in later.after and not later.over and not later.cancelled:
+                yield from self._built_upon(later)
+                yield later
 
     @property
     def all_over(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, assert_never
 
 from reshape.control.brain import Brain
@@ -28,7 +29,7 @@ from reshape.control.events import (
     StateTransferred,
     TransferFailed,
 )
-from reshape.control.routing import RoutingTable
+from reshape.control.routing import RoutingTable, Shares
 from reshape.driver.board import Recipient
 from reshape.driver.brain_line import BrainLine, WriteLog
 from reshape.driver.counts import PortCounts
@@ -76,8 +77,12 @@ class _Tables:
         self.applied_version = first.version  # by all routers, as the brain knows it
 
     @property
+    def latest(self) -> RoutingTable:
+        return self.waiting[-1] if self.waiting else self.posted
+
+    @property
     def latest_version(self) -> int:
-        return self.waiting[-1].version if self.waiting else self.posted.version
+        return self.latest.version
 
 
 class PortControl:
@@ -98,7 +103,7 @@ class PortControl:
         """``hosts`` gives the host of each worker; ``on_drained`` is called when the input is over."""
         self.operator = operator
         self.port = port
-        self.line = BrainLine(brain, self._execute, log, delay_s)
+        self.line = BrainLine(brain, len(hosts), self._execute, log, delay_s)
         self.counts = PortCounts(len(hosts))
         self.input_ended = False
         self.drained = False
@@ -185,6 +190,7 @@ class PortControl:
         line = self.line
         line.clock(now)
         line.run_due()
+        self._undo_failed()
         if line.opened_at is None or self.drained:
             return
         self._check_drained()
@@ -258,6 +264,7 @@ class PortControl:
             self.line.tell(
                 lambda event, time: TransferFailed(event, time, report.transfer, report.helper, report.reason)
             )
+        self._undo_failed()
         self._check_drained()
 
     # Keys that move
@@ -273,6 +280,22 @@ class PortControl:
         if fenced is None:  # nobody sends: all is fenced that was ever used, and at the end of the input all
             return self.input_ended or version <= posted
         return version <= min(fenced, posted)
+
+    def _undo_failed(self) -> None:
+        """Send rows of a hand-over that failed back to where its keys are, as a brain does, where there is none."""
+        failed = self._hand_overs.left_to_cancel()
+        if self.line.gave_up is None or self.input_ended or not failed:
+            return
+        latest = self._tables.latest
+        keys, buckets = dict(latest.keys), dict(latest.buckets)
+        for over in failed:
+            keys |= dict.fromkeys(over.keys, Shares.whole(over.source))
+            buckets |= dict.fromkeys(over.buckets, Shares.whole(over.source))
+        back = replace(latest, version=latest.version + 1, keys=keys, buckets=buckets)
+        for over in failed:
+            self._cancel(over.id, back.version)
+        self._tables.waiting.append(back)
+        self._post_tables()
 
     def _cancel(self, transfer: int, version: int | None) -> None:
         if self._hand_overs.cancel(transfer, version, self._tables.latest_version):
@@ -306,7 +329,7 @@ class PortControl:
         if self.drained or not self.input_ended or self.counts.routers or self._backlogs:
             return
         for failed in self._hand_overs.left_to_cancel():
-            self._cancel(failed, None)  # the brain did not, and no row will come to make it
+            self._cancel(failed.id, None)  # the brain did not, and no row will come to make it
         if not self._hand_overs.all_over or not self.counts.all_processed:
             return
         self.drained = True

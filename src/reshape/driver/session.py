@@ -45,11 +45,8 @@ def check(spark: SparkSession, hosts: int, *, sources: bool = True) -> None:
     conf = spark.sparkContext.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise UnsuitableSession(
-            "flows need executors that stay: set spark.dynamicAllocation.enabled to false for this application"
-        )
-    if conf.get("spark.speculation", "false") == "true":
-        raise UnsuitableSession(
-            "flows cannot have a task run twice at a time: set spark.speculation to false for this application"
+            "Spark runs no barrier stage, as a flow's hosts are, with executors that come and go: "
+            "set spark.dynamicAllocation.enabled to false for this application"
         )
     have = slots(spark)
     if have < hosts + sources:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from reshape.driver import kept, task_errors
+from reshape.driver.cluster import TaskFate
 from reshape.driver.packed import PACKED, ArrowFunction, Packing
 from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
 from reshape.plan.physical import Edge, PhysicalPlan
 from reshape.protocol.link import FlowAddress
+from reshape.protocol.reports import SourceBegins
 from reshape.scan.scan import Scan
 from reshape.scan.source import Source
 from reshape.sender.source import InputFailed, SourceTask
@@ -57,10 +59,8 @@ class SparkCluster:
         context: Any = self._spark.sparkContext._jsc.sc()
         context.cancelStage(stage, reason)
 
-    def first_error(self, stage: int) -> str:
-        """Spark books errors with a little delay; a task that is tried again without one was most likely lost."""
-        error = task_errors.first_error(self._spark.sparkContext, stage)
-        return error or "ExecutorLostFailure: Spark tried the task again and does not say why"
+    def unsuccessful(self, stage: int) -> Sequence[TaskFate]:
+        return task_errors.unsuccessful(self._spark.sparkContext, stage)
 
     def kept_rows(self, stage: int) -> str | None:
         return kept.kept_rows(self._spark.sparkContext, stage)
@@ -115,10 +115,9 @@ def source_function(
         prepare()
         context = TaskContext.get()
         assert context is not None
-        name = f"source-{source}-{context.partitionId()}"
-        task = SourceTask(edge, flow, attempt, locations, name)
-        if context.attemptNumber() > 0:
-            task.refuse_retry(context.stageId())
+        partition = context.partitionId()
+        task = SourceTask(edge, flow, attempt, locations, f"source-{source}-{partition}")
+        task.begin(SourceBegins(source, partition, context.stageId(), context.taskAttemptId()))
         yield pa.record_batch({"rows": pa.array([task.run(_guarded(batches))], pa.int64())})
 
     return route

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyarrow as pa
 from reshape.errors import FlowFailed
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.worker_queue import Item
+from reshape.host.functions import through_functions
 from reshape.host.inbox import Inbox
 from reshape.host.moves.moves import HostMoves
 from reshape.host.outputs import Outputs
@@ -32,6 +34,7 @@ from reshape.sender.flushing import FLUSH_S
 IDLE_REPORT_S = 0.01
 # How long the loop sleeps when nothing can be done; whatever changes wakes it earlier.
 IDLE_S = 0.02
+_END = object()
 
 
 class HostLoop:
@@ -167,8 +170,6 @@ class HostLoop:
             worker.finishing = True
             self._previews.keep_last(worker)
             self._start_output(worker, worker.own.finish)
-            if worker.output is None:
-                self._finished(worker)
             return True
         worker.cost.free_at = 0.0  # nothing to do: it is not late for the rows that come next
         return False
@@ -188,49 +189,34 @@ class HostLoop:
         if batch.num_rows > most:
             self._queues.put_back(worker.index, item, batch.slice(most))
             batch = batch.slice(0, most)
-        started = time.monotonic()
         logic = worker.logic(item.owner)
+        worker.begin_step(port, item.owner, batch.num_rows, time.monotonic())
         self._start_output(worker, lambda: logic.add(port, batch))
-        worker.count(port, item.owner, batch.num_rows, started, time.monotonic() - started)
 
     def _start_output(self, worker: Worker, make: Callable[[], Iterator[pa.RecordBatch]]) -> None:
-        """Run an operator; errors in it name the operator and the worker."""
-        try:
+        """Run an operator, up to the first that it gives."""
+        started = time.monotonic()
+        with _named(worker):
             output = make()
-            first = next(output, None)
-        except Exception as error:
-            raise _failed(worker, error) from error
-        if first is not None:
-            self._emit(worker, first)
-            worker.output = output
+        worker.steps.spend(time.monotonic() - started)
+        functions, schema = worker.operator.functions, worker.operator.output
+        worker.output = through_functions(functions, output, schema, worker.steps.mapped) if functions else output
+        self._emit_next(worker)
 
     def _emit_next(self, worker: Worker) -> None:
+        """Pass on the next that an operator gives. Its end is the end of a step."""
         assert worker.output is not None
-        try:
-            batch = next(worker.output, None)
-        except Exception as error:
-            raise _failed(worker, error) from error
-        if batch is not None:
-            self._emit(worker, batch)
-            return
-        worker.output = None
-        if worker.finishing:
-            self._finished(worker)
-
-    def _emit(self, worker: Worker, batch: pa.RecordBatch) -> None:
-        if not worker.operator.functions:
+        started = time.monotonic()
+        with _named(worker):
+            batch = next(worker.output, _END)
+        worker.steps.spend(time.monotonic() - started)
+        if isinstance(batch, pa.RecordBatch):
             self._outputs.pass_on(worker, batch)
-            return
-        batches = iter((batch,))
-        for function in worker.operator.functions:
-            batches = function(batches)
-        try:
-            for made in batches:
-                self._outputs.pass_on(worker, _as_promised(made, worker.operator.output))
-        except FlowFailed:
-            raise
-        except Exception as error:
-            raise _failed(worker, error) from error
+        elif batch is _END:
+            worker.output = None
+            worker.steps.end()
+            if worker.finishing:
+                self._finished(worker)
 
     def _finished(self, worker: Worker) -> None:
         worker.done = True
@@ -256,14 +242,12 @@ class _ProgressClock:
         return True
 
 
-def _failed(worker: Worker, error: Exception) -> FlowFailed:
-    return FlowFailed(worker.name, f"{type(error).__name__}: {error}")
-
-
-def _as_promised(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """What a user's function gave, as the schema that was promised for it; columns are found by name."""
-    if batch.schema.equals(schema):
-        return batch
-    if set(batch.schema.names) != set(schema.names):
-        raise ValueError(f"the function gave the columns {batch.schema.names}, but promised {schema.names}")
-    return batch.select(schema.names).cast(schema)
+@contextmanager
+def _named(worker: Worker) -> Iterator[None]:
+    """Errors in operators, and in functions behind them, name the operator and the worker."""
+    try:
+        yield
+    except FlowFailed:
+        raise
+    except Exception as error:
+        raise FlowFailed(worker.name, f"{type(error).__name__}: {error}") from error

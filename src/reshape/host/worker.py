@@ -8,20 +8,13 @@ from math import ceil
 
 import pyarrow as pa
 
+from reshape.host.pace import Steps
 from reshape.operators.base import Operator
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
 from reshape.protocol.reports import WorkerCounts
 
-# Waiting rows are cut, or put together, so that a step of one worker takes about so long: orders and other workers
-# never wait for much more.
-STEP_S = 0.02
 # With an emulated cost a worker only waits, and nobody waits for it: longer steps save the time of the host.
 EMULATED_STEP_S = 0.1
-# Of a worker whose speed nobody knows yet.
-ROWS_PER_STEP = 16_384
-LEAST_ROWS_PER_STEP = 16
-# Fixed costs of a step, some hundred microseconds, are then nothing beside it, however cheap a row is.
-MOST_ROWS_PER_STEP = 262_144
 # A worker with an emulated cost that is later than this for its turn has lost the time, as on a machine that stalls.
 LATE_S = 0.5
 
@@ -77,15 +70,14 @@ class Worker:
     logics: dict[int, Operator] = field(default_factory=dict)  # by owner
     copies: dict[int, Copied] = field(default_factory=dict)  # immutable state of others, by owner
     ended: list[bool] = field(default_factory=list)  # ports that the logic has been told about
-    output: Iterator[pa.RecordBatch] | None = None  # what an add, an end or the finish still has to give
+    output: Iterator[pa.RecordBatch | None] | None = None  # what an add, an end or the finish still has to give
     finishing: bool = False
     done: bool = False
     cost: EmulatedCost = field(init=False)
     processed: list[int] = field(default_factory=list)
     of_owner: list[dict[int, int]] = field(default_factory=list)  # rows processed per port, by whose they were
     emitted: int = 0
-    busy_s: float = 0.0
-    seconds_per_row: float = 0.0
+    steps: Steps = field(default_factory=Steps)
 
     def __post_init__(self) -> None:
         ports = len(self.operator.ports)
@@ -120,21 +112,17 @@ class Worker:
         return after is None or self.ended[after]
 
     def rows_per_step(self) -> int:
-        rows = float(ROWS_PER_STEP)
-        if self.seconds_per_row > 0:
-            rows = min(MOST_ROWS_PER_STEP, STEP_S / self.seconds_per_row)
+        rows = self.steps.taken.rows()
         if self.cost.s_per_row > 0:
-            rows = min(rows, EMULATED_STEP_S / self.cost.s_per_row)
-        return max(LEAST_ROWS_PER_STEP, int(rows))
+            rows = max(1, min(rows, int(EMULATED_STEP_S / self.cost.s_per_row)))
+        return rows
 
-    def count(self, port: int, owner: int, rows: int, started: float, seconds: float) -> None:
-        """Book rows that were processed. The speed follows the newest steps, large ones more than small ones, of which
-        most is fixed cost."""
+    def begin_step(self, port: int, owner: int, rows: int, started: float) -> None:
+        """Rows are processed in this step; their cost, if it is not emulated, is told with each part of it."""
         self.processed[port] += rows
         self.of_owner[port][owner] = self.of_owner[port].get(owner, 0) + rows
-        self.busy_s += max(seconds, self.cost.s_per_row * rows)
-        weight = min(0.9, max(0.3, rows / ROWS_PER_STEP)) if self.seconds_per_row else 1.0
-        self.seconds_per_row += weight * (seconds / rows - self.seconds_per_row)
+        self.steps.begin(rows)
+        self.steps.busy_s += self.cost.s_per_row * rows
         self.cost.begin(port, owner, rows, started)
 
     def counts(self, waiting: list[int], now: float) -> WorkerCounts:
@@ -153,7 +141,7 @@ class Worker:
             tuple(of_owner),
             sum([logic.state_bytes for logic in self.logics.values()]),
             self.emitted,
-            round(self.busy_s, 6),
+            round(self.steps.busy_s, 6),
             self.done,
         )
 

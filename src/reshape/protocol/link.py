@@ -33,6 +33,7 @@ from reshape.protocol.reports import (
     Report,
     RouterStarted,
     Sender,
+    SourceBegins,
     SplitWanted,
 )
 
@@ -54,6 +55,9 @@ class FlowAddress:
     name: str
     location: str
     access: Access
+
+
+Question = HostReady | RouterStarted | SourceBegins | SplitWanted
 
 
 class _Unsent:
@@ -97,7 +101,7 @@ class ControlLink:
         """Say what must not be lost; returns when the driver has booked it."""
         self._call(reports, within_s)
 
-    def ask(self, question: HostReady | RouterStarted | SplitWanted, within_s: float = LOST_AFTER_S) -> Answer | None:
+    def ask(self, question: Question, within_s: float = LOST_AFTER_S) -> Answer | None:
         """Report something and return the driver's answer."""
         return decode_answer(self._call((question,), within_s))
 

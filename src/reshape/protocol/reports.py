@@ -92,16 +92,22 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
-    """Spark runs a source task again, whose rows may be with the hosts already."""
+class Leaving:
+    """A task reads no more orders."""
 
-    where: str
-    stage: Count
+
+# Sources that Spark reads
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
-    """A task reads no more orders."""
+class SourceBegins:
+    """A source task is about to send a partition. ``task`` is Spark's number for this run of it, which no other run
+    has. Answered by :class:`MayBegin`, or by nothing when the attempt is over."""
+
+    source: Index
+    partition: Count
+    stage: Count
+    task: Count
 
 
 # Sources that hosts read by themselves
@@ -270,7 +276,9 @@ PortReport = (
     | BacklogStayed
     | ScatteredSent
 )
-AttemptReport = Progress | OperatorDone | Failed | Retried | Leaving | Sampled | SplitWanted | SourceRead | PortReport
+AttemptReport = (
+    Progress | OperatorDone | Failed | Leaving | Sampled | SourceBegins | SplitWanted | SourceRead | PortReport
+)
 Report = HostReady | AttemptReport
 
 # Questions are reports that the driver answers with more than that it has heard them.
@@ -305,10 +313,17 @@ class NewestTable:
 
 
 @dataclass(frozen=True, slots=True)
+class MayBegin:
+    """Whether a task may send its partition ``now``; if not, another one does: send nothing, and ask again."""
+
+    now: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SplitGiven:
     """The number of a split in its source's list; None when all have been given."""
 
     split: Count | None
 
 
-Answer = Met | Refused | AskAgain | NewestTable | SplitGiven
+Answer = Met | Refused | AskAgain | NewestTable | MayBegin | SplitGiven

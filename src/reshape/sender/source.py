@@ -14,18 +14,19 @@ from reshape.exchange.errors import ExchangeError, HostClosed
 from reshape.exchange.flight import Outlet
 from reshape.exchange.wire import Envelope, StreamName
 from reshape.plan.physical import Edge
-from reshape.protocol.errors import DriverLost, TaskLost
+from reshape.protocol.errors import Aborted, DriverLost
 from reshape.protocol.link import ControlLink, FlowAddress
 from reshape.protocol.orders import Abort, InputOrder, Order, ReadSource, UseBounds, UseTable
 from reshape.protocol.reports import (
     Fenced,
+    MayBegin,
     NewestTable,
     Report,
-    Retried,
     RouterCounted,
     RouterEnded,
     RouterStarted,
     Sampled,
+    SourceBegins,
     TableApplied,
 )
 from reshape.sender.edges import make_router
@@ -74,13 +75,19 @@ class SourceTask:
         self.link = ControlLink(flow, attempt, name, self._obey)
         self._clock = TimedFlush(self._router, self._report_counts, edge.report_s)
 
-    def refuse_retry(self, stage: int) -> None:
-        """Rows of the try before may be with the hosts already; sending them again would double them. Raises."""
+    def begin(self, task: SourceBegins) -> None:
+        """Return when this task, and no other run of it, is the one that sends its partition; raise when none is. A
+        copy that Spark has started beside it waits here until Spark ends it."""
         try:
-            self.link.report(Retried(self._name, stage))
-        finally:
+            while True:
+                answer = self.link.ask(task)
+                if not isinstance(answer, MayBegin):
+                    raise Aborted(self._name, "the driver wants no more rows of it in this attempt")
+                if answer.now:
+                    return
+        except BaseException:
             self._close()
-        raise TaskLost(self._name, "Spark retried a source task whose rows may have been sent already")
+            raise
 
     def run(self, batches: Iterator[pa.RecordBatch], last_word: Callable[[int], Report] | None = None) -> int:
         """Send all rows; their number. ``last_word`` makes a report of it, told when hosts have taken them all."""

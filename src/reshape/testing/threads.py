@@ -8,18 +8,21 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import count
 from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
 from reshape.driver.attempts import Attempts, unique_name
+from reshape.driver.cluster import TaskFate
 from reshape.driver.execution import Execution
 from reshape.driver.service import DriverService
 from reshape.errors import ReshapeError
 from reshape.host.host import Host, HostSettings
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.link import FlowAddress
+from reshape.protocol.reports import SourceBegins
 from reshape.scan.scan import Scan
 from reshape.sender.source import SourceTask
 from reshape.testing.cutting import Cut, Partitions, cut_up
@@ -45,6 +48,7 @@ class ThreadCluster:
         self._plan = plan
         self._sources = sources
         self._at = at
+        self._tasks = count(1)  # each has a number to itself
 
     def batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
         """The batches of one source task; a test may override this to send them in its own time."""
@@ -55,6 +59,7 @@ class ThreadCluster:
 
         def run_task(partition: int) -> int:
             task = SourceTask(edge, self._at(), attempt, locations, f"source-{source}-{partition}")
+            task.begin(SourceBegins(source, partition, source, next(self._tasks)))
             return task.run(self._until_cancelled(source, partition))
 
         with ThreadPoolExecutor(WAVE, thread_name_prefix=f"reshape-wave-{source}") as pool:
@@ -74,8 +79,9 @@ class ThreadCluster:
     def kept_rows(self, stage: int) -> str | None:
         return None
 
-    def first_error(self, stage: int) -> str:
-        return "threads are not tried again"
+    def unsuccessful(self, stage: int) -> Sequence[TaskFate]:
+        """Threads are not tried again."""
+        return ()
 
     def _until_cancelled(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
         for batch in self.batches(source, partition):
