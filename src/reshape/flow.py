@@ -239,8 +239,8 @@ class Flow:
     def _plan(self, settings: FlowSettings) -> PhysicalPlan:
         hosts = settings.hosts
         if hosts is None:
-            by_spark = any(source.scan is None for source in self._sources(settings))
-            hosts = default_hosts(self._tree.spark, sources=by_spark)
+            by_spark = [source.df for source in self._sources(settings) if source.scan is None]
+            hosts = default_hosts(self._tree.spark, by_spark)
             hosts = hosts if settings.workers is None else min(hosts, settings.workers)
 
         def tuned(options: dict[str, Any]) -> tuple[Balancing, float]:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from reshape.driver.job_properties import JobProperties
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
+from reshape.driver.slot_watch import Expected
 from reshape.driver.task_errors import in_short
-from reshape.errors import FlowCancelled
+from reshape.errors import FlowCancelled, FlowFailed
 from reshape.observe.representativeness import Shown
 
 if TYPE_CHECKING:
@@ -26,19 +28,37 @@ class Query:
 
     def __init__(self, launched: LaunchedFlow) -> None:
         flow = self._flow = launched.attempts
+        self._flows = launched.flows
         self._df = launched.df
         self._kept = launched.kept
         self._group = f"reshape-query-{flow.name}"
+        self._properties = JobProperties(self._df.sparkSession.sparkContext)
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._cancelled = False
+        self._turn = self._flows.turns.enter(launched.slots, self._stop)
         self._thread = threading.Thread(target=self._run, name=f"reshape-query-{flow.name}", daemon=True)
         self._thread.start()
 
     @property
     def isActive(self) -> bool:  # noqa: N802
-        """Whether the flow still runs."""
+        """Whether the flow still runs, or waits to run."""
         return not self._done.is_set()
+
+    @property
+    def status(self) -> str:
+        """How the flow is doing, in a word, and what it waits for: queued, starting, running, done, failed, cancelled.
+
+        A flow is queued while there are too few task slots for it beside those that came before it.
+        """
+        if not self.isActive:
+            return "done" if self._error is None else "cancelled" if self._cancelled else "failed"
+        queued = self._flows.turns.queued(self._turn)
+        if queued is not None:
+            return queued
+        waits = self._flows.watch.waits_for(self._flow.name)
+        state = "starting" if self._flow.newest is None else "running"
+        return state if waits is None else f"{state}: {waits}"
 
     @property
     def exception(self) -> BaseException | None:
@@ -57,7 +77,7 @@ class Query:
     def result(self, timeout: float | None = None) -> DataFrame:
         """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
-            raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s")
+            raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self.status}")
         return self._df
 
     def progress(self) -> list[dict[str, Any]]:
@@ -82,35 +102,51 @@ class Query:
         return self._flow.first_partial
 
     def cancel(self) -> None:
-        """Stop the flow, and wait up to half a minute until it has stopped."""
+        """Stop the flow wherever it is, queued, about to start or running, and wait until it has stopped."""
         if self._done.is_set():
             return
         self._cancelled = True
-        self._flow.fail("the driver", "cancelled")
-        self._df.sparkSession.sparkContext.cancelJobGroup(self._group)
+        self._stop("cancelled")
         self._thread.join(TEARDOWN_S)
 
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
         self._kept.unpersist()
 
+    def _stop(self, cause: str) -> None:
+        """Whatever the flow's thread is about to do next is refused: its turn, its hosts' meeting, its Spark jobs."""
+        self._flows.turns.withdraw(self._turn)
+        self._flow.stop("the driver", cause)
+        context: Any = self._df.sparkSession.sparkContext._jsc
+        if context is not None:
+            context.sc().cancelJobGroupAndFutureJobs(self._group)
+
     def _run(self) -> None:
-        context = self._df.sparkSession.sparkContext
-        context.setJobGroup(self._group, f"reshape {self._flow.name}", True)
+        expected = Expected(self._turn.flow, lambda: self._flow.newest is not None, self._stop)
         try:
+            if not self._flows.turns.wait(self._turn):
+                raise self._flow.failure or FlowFailed("the driver", "it was stopped")
+            self._flows.watch.expect(expected)
+            self._properties.use()
+            self._df.sparkSession.sparkContext.setJobGroup(self._group, f"reshape {self._flow.name}", True)
             self._kept.count()
         except Exception as error:
-            first = self._flow.failure
-            # Hosts that Spark has killed without starting them again say nothing; nobody may wait for them.
-            self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
-            self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
-            if self._error is not error:
-                self._error.__cause__ = error
-            self._kept.unpersist()
+            self._failed(error)
         finally:
             self._flow.join(TEARDOWN_S)
+            self._flows.keeps_result(self._flow)
+            self._flows.watch.expect_no_more(expected)
+            self._flows.turns.end(self._turn)
             self._done.set()
 
+    def _failed(self, error: Exception) -> None:
+        first = self._flow.failure
+        # Hosts that Spark has killed without starting them again say nothing; nobody may wait for them.
+        self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
+        self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
+        if self._error is not error:
+            self._error.__cause__ = error
+        self._kept.unpersist()
+
     def __repr__(self) -> str:
-        state = "running" if self.isActive else "failed" if self._error else "done"
-        return f"Query[{self._flow.name}: {state}]"
+        return f"Query[{self._flow.name}: {self.status}]"

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -31,6 +31,14 @@ from reshape.protocol.reports import Answer, HostReady, Met, Refused, Report, Se
 from reshape.scan.scan import Scan
 
 
+class AttemptWatch(Protocol):
+    """Hears of attempts: of each before its sources start, and of it at least once when it is over."""
+
+    def begins(self, execution: Execution, stage: int) -> None: ...
+
+    def over(self, execution: Execution) -> None: ...
+
+
 class Attempts:
     """What tasks of a flow talk to by way of the driver's service, and what its handle looks at."""
 
@@ -43,6 +51,7 @@ class Attempts:
         tls: Tls | None = None,
         log_directory: str | None = None,
         build_brain: BuildBrain = brain_of,
+        watch: AttemptWatch | None = None,
     ) -> None:
         self.name = name
         self.access = Access(secrets.token_hex(32), tls)
@@ -51,19 +60,27 @@ class Attempts:
         self._scans = scans
         self._log_directory = log_directory
         self._build_brain = build_brain
+        self._watch = watch
         self._lock = threading.Lock()
         self._last = 0
         self._executions: dict[int, Execution] = {}  # the newest one, and those that are not over
         self._stages: dict[int, int] = {}  # stage of the hosts -> its newest attempt
         self._meetings: dict[int, HostMeeting] = {}  # by stage of the hosts
         self._failures: dict[int, FlowFailed] = {}  # stages that are not to be tried again
+        self._stopped: FlowFailed | None = None
 
     def reported(self, sender: Sender, report: Report) -> Answer | None:
         if isinstance(report, HostReady):
             check_report(self.plan, report)
             return self._meeting(report.stage).arrive(report, POLL_S)
         execution = self._executions.get(sender.attempt)
-        return None if execution is None else execution.reported(sender, report)
+        if execution is None:
+            return None
+        try:
+            return execution.reported(sender, report)
+        finally:
+            if self._watch is not None and execution.over:
+                self._watch.over(execution)
 
     def orders(self, sender: Sender, after: int, wait_s: float) -> Orders:
         execution = self._executions.get(sender.attempt)
@@ -78,8 +95,8 @@ class Attempts:
 
     @property
     def failure(self) -> FlowFailed | None:
-        """What ended the newest execution, if it failed."""
-        return self.newest.failure if self.newest is not None else None
+        """What ended the newest execution, if it failed; what has stopped the flow, if there was none."""
+        return self._stopped if self.newest is None else self.newest.failure
 
     def progress(self) -> list[dict[str, Any]]:
         return self.newest.result.progress() if self.newest is not None else []
@@ -101,6 +118,12 @@ class Attempts:
         """Stop the newest execution."""
         if self.newest is not None:
             self.newest.fail(where, cause)
+
+    def stop(self, where: str, cause: str) -> None:
+        """Stop the newest execution, and refuse any other, also that of hosts which are about to meet."""
+        with self._lock:
+            self._stopped = self._stopped or FlowFailed(where, cause)
+        self.fail(where, cause)
 
     def join(self, timeout_s: float) -> None:
         """Wait for the source jobs of the newest execution to be gone."""
@@ -124,7 +147,7 @@ class Attempts:
         """Number the attempt. Spark tries a failed barrier stage again; an error of the flow would only come again."""
         with self._lock:
             self._note_failures()
-            failed = self._failures.get(stage)
+            failed = self._stopped or self._failures.get(stage)
             if failed is not None:
                 return Refused(failed.where, failed.cause)
             self._last += 1
@@ -133,6 +156,8 @@ class Attempts:
             self._stages = {at: number for at, number in self._stages.items() if number in self._executions}
             self._stages[stage] = self._last
             self._executions[self._last] = execution
+        if self._watch is not None:
+            self._watch.begins(execution, stage)
         execution.start()
         return Met(execution.attempt, locations)
 
