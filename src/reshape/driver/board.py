@@ -9,6 +9,9 @@ from typing import Literal
 
 from reshape.protocol.orders import Order, Orders
 
+# Who asks for silence does so every few seconds; if not, the driver was busy, and could not have heard anything.
+BUSY_S = 15.0
+
 # Everybody, all hosts, or one host by its number.
 Recipient = Literal["all", "hosts"] | int
 
@@ -28,6 +31,7 @@ class Board:
         self._left: set[str] = set()
         self._made_at = time.monotonic()
         self._heard_at: dict[str, float] = {}  # when each task last came to read
+        self._asked_at = self._made_at  # when somebody last asked for silence
 
     def post(self, to: Recipient, order: Order) -> None:
         with self._news:
@@ -54,8 +58,12 @@ class Board:
     def silent(self, tasks: Collection[str], limit_s: float) -> str | None:
         """A task that has not come to read for so long; None if all have."""
         with self._news:
-            since = time.monotonic() - limit_s
-            return next((task for task in tasks if self._heard_at.get(task, self._made_at) < since), None)
+            now = time.monotonic()
+            if now - self._asked_at > BUSY_S:
+                self._heard_at = dict.fromkeys(self._heard_at, now)
+                self._made_at = now
+            self._asked_at = now
+            return next((task for task in tasks if self._heard_at.get(task, self._made_at) < now - limit_s), None)
 
     def read(self, task: str, after: int, wait_s: float) -> Orders:
         """Orders for a task beyond the number it knows; waits for one to come."""
