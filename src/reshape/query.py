@@ -10,15 +10,18 @@ import pyarrow as pa
 from reshape.driver.job_properties import JobProperties
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
+from reshape.driver.session import too_few_slots
 from reshape.driver.slot_watch import Expected
 from reshape.driver.task_errors import in_short
-from reshape.errors import FlowCancelled, FlowFailed
+from reshape.errors import FlowCancelled, FlowFailed, ReshapeError
 from reshape.observe.representativeness import Shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+# Spark's refusal of a stage that has more hosts than there are slots, for example after executors were lost.
+_TOO_FEW_SLOTS = "SPARK-24819"
 # Cancelled tasks end within a second or two; this only bounds the wait for one that is stuck.
 TEARDOWN_S = 30.0
 
@@ -122,7 +125,7 @@ class Query:
             context.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def _run(self) -> None:
-        expected = Expected(self._turn.flow, lambda: self._flow.newest is not None, self._stop)
+        expected = Expected(self._turn.flow, self._group, self._is_under_way, self._stop)
         try:
             if not self._flows.turns.wait(self._turn):
                 raise self._flow.failure or FlowFailed("the driver", "it was stopped")
@@ -139,10 +142,17 @@ class Query:
             self._flows.turns.end(self._turn)
             self._done.set()
 
+    def _is_under_way(self) -> bool:
+        """Have its hosts met, and not been lost since?"""
+        newest = self._flow.newest
+        return newest is not None and newest.failure is None
+
     def _failed(self, error: Exception) -> None:
-        first = self._flow.failure
+        first: ReshapeError | None = self._flow.failure
         # Hosts that Spark has killed without starting them again say nothing; nobody may wait for them.
         self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
+        if _TOO_FEW_SLOTS in str(error):
+            first = too_few_slots(self._df.sparkSession, self._turn.flow)
         self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
         if self._error is not error:
             self._error.__cause__ = error

@@ -39,8 +39,13 @@ def check(spark: SparkSession, flow: FlowSlots) -> None:
             "flows cannot have a task run twice at a time: set spark.speculation to false for this application"
         )
     have = flows_of(spark.sparkContext).slots()
-    if have >= flow.least and (not flow.reads or can_end(flow.reads, have - flow.hosts)):
-        return
+    if have < flow.least or (flow.reads and not can_end(flow.reads, have - flow.hosts)):
+        raise too_few_slots(spark, flow)
+
+
+def too_few_slots(spark: SparkSession, flow: FlowSlots) -> TooFewSlots:
+    """An error that says what there is, what a flow needs and what to do."""
+    have = flows_of(spark.sparkContext).slots()
     enough = flow.hosts + max(sum(read.least for read in flow.reads), 2 * flow.sources)
     fewer = "give the flows that it reads fewer hosts (hosts=1)" if flow.reads else "ask for fewer hosts"
     advice = (
@@ -49,7 +54,7 @@ def check(spark: SparkSession, flow: FlowSlots) -> None:
         else "Give the application more executors or cores (spark.executor.instances, spark.executor.cores), or "
         f"{fewer}."
     )
-    raise TooFewSlots(have, flow.hosts, flow.sources, advice, tuple((read.name, read.hosts) for read in flow.reads))
+    return TooFewSlots(have, flow.hosts, flow.sources, advice, tuple((read.name, read.hosts) for read in flow.reads))
 
 
 def default_hosts(spark: SparkSession, by_spark: Sequence[DataFrame] = ()) -> int:

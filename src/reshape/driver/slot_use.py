@@ -12,16 +12,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SlotUse:
-    """``tasks``: how many tasks run, by stage that has begun. ``sources``: stages of source jobs that have begun, by
-    the job group of an attempt's sources."""
+    """``tasks``: how many tasks run, by stage that has begun. ``jobs``: those of running jobs, by job group."""
 
     slots: int
     tasks: Mapping[int, int]
-    sources: Mapping[str, frozenset[int]]
+    jobs: Mapping[str, frozenset[int]]
 
     @property
     def free(self) -> int:
         return self.slots - sum(self.tasks.values())
+
+    def runs(self, group: str) -> bool:
+        """Does any task of a job group run?"""
+        return any(self.tasks[stage] for stage in self.jobs.get(group, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,12 @@ def look(context: SparkContext, slots: int, groups: Iterable[str]) -> SlotUse:
     tracker = context.statusTracker()
     stages = {stage: tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()}
     tasks = {stage: info.numActiveTasks for stage, info in stages.items() if info is not None}
-    sources: dict[str, frozenset[int]] = {}
+    jobs_of: dict[str, frozenset[int]] = {}
     for group in groups:
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
         begun = {stage for job in jobs if job is not None and job.status == "RUNNING" for stage in job.stageIds}
-        sources[group] = frozenset(begun & tasks.keys())
-    return SlotUse(slots, tasks, sources)
+        jobs_of[group] = frozenset(begun & tasks.keys())
+    return SlotUse(slots, tasks, jobs_of)
 
 
 def starved(holders: Iterable[Holder], use: SlotUse) -> list[Holder]:
@@ -51,13 +54,13 @@ def starved(holders: Iterable[Holder], use: SlotUse) -> list[Holder]:
     A source job waits if no task of it runs but hosts of other attempts that wait too: those of a flow whose result is
     read. Whatever runs beside all these ends at some time and may leave a slot.
     """
-    waiting = [holder for holder in holders if use.sources.get(holder.group)]
+    waiting = [holder for holder in holders if use.jobs.get(holder.group)]
     while True:
         stages = {holder.stage for holder in waiting}
         still = [
             holder
             for holder in waiting
-            if all(stage in stages or not use.tasks[stage] for stage in use.sources[holder.group])
+            if all(stage in stages or not use.tasks[stage] for stage in use.jobs[holder.group])
         ]
         if len(still) == len(waiting):
             break

@@ -46,9 +46,11 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A started flow whose hosts may not have come yet. ``stop`` ends it, for the cause that it is given."""
+    """A started flow whose hosts may not have come yet. ``group``: the job group of its hosts. ``stop`` ends it, for
+    the cause that it is given."""
 
     flow: FlowSlots
+    group: str
     has_begun: Callable[[], bool]
     stop: Callable[[str], None]
 
@@ -71,6 +73,7 @@ class SlotWatch:
     def begins(self, watched: Watched) -> None:
         with self._news:
             self._watched.append(watched)
+            self._waits.pop(watched.flow.name, None)
             self._start()
 
     def over(self, execution: Execution) -> None:
@@ -115,9 +118,10 @@ class SlotWatch:
     def _run(self) -> None:
         while self._next():
             with self._news:
-                watched = list(self._watched)
+                watched, missing = list(self._watched), [each for each in self._expected if not each.has_begun()]
             try:
-                self._check(watched, self._look([each.group for each in watched if each.flow.sources]))
+                groups = [each.group for each in watched if each.flow.sources]
+                self._check(watched, missing, self._look([*groups, *(each.group for each in missing)]))
             except (Py4JError, OSError, AttributeError) as error:  # the session is being stopped
                 LOG.info("slots are not watched any more: %s", error)
                 with self._news:
@@ -134,12 +138,12 @@ class SlotWatch:
             self._waits = {}
             return False
 
-    def _check(self, watched: list[Watched], use: SlotUse) -> None:
+    def _check(self, watched: list[Watched], missing: list[Expected], use: SlotUse) -> None:
         self._most_slots = max(self._most_slots, use.slots)
         for each in watched:
             if each.stage not in use.tasks and self._is_quiet(each):
                 each.execution.fail("the hosts", "Spark has ended them before they were done", may_retry=True)
-        self._note_waits(watched, use)
+        self._note_waits(watched, missing, use)
         waiting = {holder.group for holder in starved([each.holder for each in watched], use)}
         self._fail_if_stuck([each for each in watched if each.group in waiting], use)
 
@@ -147,7 +151,7 @@ class SlotWatch:
         hosts = [host_task(host) for host in range(each.flow.hosts)]
         return all(each.execution.board.silent([host], QUIET_S) for host in hosts)
 
-    def _note_waits(self, watched: list[Watched], use: SlotUse) -> None:
+    def _note_waits(self, watched: list[Watched], missing: list[Expected], use: SlotUse) -> None:
         """Who waits for a slot: a busy cluster is worth a line. Hosts that it has become too small for may hope
         for new executors as long as Spark itself would."""
         now = time.monotonic()
@@ -157,10 +161,9 @@ class SlotWatch:
         waits = {
             each.flow.name: f"its sources wait for a task slot; {taken}"
             for each in watched
-            if (begun := use.sources.get(each.group)) and not any(use.tasks[stage] for stage in begun)
+            if use.jobs.get(each.group) and not use.runs(each.group)
         }
-        with self._news:
-            missing = [each for each in self._expected if not each.has_begun()]
+        missing = [each for each in missing if use.free < each.flow.hosts and not use.runs(each.group)]
         for each in missing:
             waits[each.flow.name] = f"its {each.flow.hosts} hosts wait for task slots; {taken}"
         with self._news:
