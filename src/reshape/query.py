@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 # Spark's refusal of a stage that has more hosts than there are slots, for example after executors were lost.
 _TOO_FEW_SLOTS = "SPARK-24819"
+CANCEL_S = 0.2
+# Freeing takes a moment, or as long as another flow runs.
+FREE_S = 2.0
 # Cancelled tasks end within a second or two; this only bounds the wait for one that is stuck.
 TEARDOWN_S = 30.0
 
@@ -110,28 +114,40 @@ class Query:
             return
         self._cancelled = True
         self._stop("cancelled")
-        self._thread.join(TEARDOWN_S)
+        if self._done.is_set():
+            self._thread.join()
 
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
         self._kept.unpersist()
 
     def _stop(self, cause: str) -> None:
-        """Whatever the flow's thread is about to do next is refused: its turn, its hosts' meeting, its Spark jobs."""
+        """Whatever the flow's thread is about to do next is refused: its turn, its hosts' meeting, its Spark jobs.
+        Returns when it has ended."""
         self._flows.turns.withdraw(self._turn)
         self._flow.stop("the driver", cause)
-        context: Any = self._df.sparkSession.sparkContext._jsc
-        if context is not None:
-            context.sc().cancelJobGroupAndFutureJobs(self._group)
+        context = self._df.sparkSession.sparkContext
+        deadline = time.monotonic() + TEARDOWN_S
+        # Again and again: a job that is about to be submitted is not there to be cancelled yet.
+        while context._jsc is not None and time.monotonic() < deadline:
+            context.cancelJobGroup(self._group)
+            if self._done.wait(CANCEL_S):
+                return
+
+    def _stop_soon(self, cause: str) -> None:
+        threading.Thread(target=self._stop, args=(cause,), name=f"reshape-stop-{self._flow.name}", daemon=True).start()
 
     def _run(self) -> None:
-        expected = Expected(self._turn.flow, self._group, self._is_under_way, self._stop)
+        from pyspark import StorageLevel
+
+        expected = Expected(self._turn.flow, self._group, self._is_under_way, self._stop_soon)
         try:
             if not self._flows.turns.wait(self._turn):
                 raise self._flow.failure or FlowFailed("the driver", "it was stopped")
             self._flows.watch.expect(expected)
             self._properties.use()
             self._df.sparkSession.sparkContext.setJobGroup(self._group, f"reshape {self._flow.name}", True)
+            self._kept.persist(StorageLevel.MEMORY_AND_DISK)  # not sooner: a flow that is queued has nothing to free
             self._kept.count()
         except Exception as error:
             self._failed(error)
@@ -156,7 +172,10 @@ class Query:
         self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
         if self._error is not error:
             self._error.__cause__ = error
-        self._kept.unpersist()
+        # Spark frees nothing while a result that it is to keep is being made, which may be that of another flow.
+        freeing = threading.Thread(target=self._kept.unpersist, name=f"reshape-release-{self._flow.name}", daemon=True)
+        freeing.start()
+        freeing.join(FREE_S)
 
     def __repr__(self) -> str:
         return f"Query[{self._flow.name}: {self.status}]"

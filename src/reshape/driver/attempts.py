@@ -72,6 +72,10 @@ class Attempts:
     def reported(self, sender: Sender, report: Report) -> Answer | None:
         if isinstance(report, HostReady):
             check_report(self.plan, report)
+            stopped = self._stopped
+            if stopped is not None:  # at once: Spark would start refused hosts again, four times in all
+                self._cluster.cancel_hosts(report.stage, str(stopped))
+                return Refused(stopped.where, stopped.cause)
             return self._meeting(report.stage).arrive(report, POLL_S)
         execution = self._executions.get(sender.attempt)
         if execution is None:
