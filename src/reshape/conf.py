@@ -79,7 +79,7 @@ class FlowSettings:
 
     - ``name``: what the flow is called in Spark's UI and in errors.
     - ``hosts``: tasks that run operators. Unless given: where hosts read all sources by themselves, one for each slot
-      of the session (in a local one, for each core); else half of its slots.
+      of the session (in a local one, for each core); else about half of its slots (docs/clusters.md).
     - ``workers``: workers of each operator, over all hosts; two for each host unless given.
     - ``queue_bytes``: rows that may wait in the memory of one host before they go to disk.
     - ``spill``: whether they may go to disk; if not, senders wait.

@@ -49,19 +49,27 @@ class FlowCancelled(ReshapeError):
 
 
 class TooFewSlots(ReshapeError):
-    """Hosts, and sources that Spark reads, cannot run at the same time."""
+    """Hosts, and sources that Spark reads, cannot run at the same time.
 
-    def __init__(self, slots: int, hosts: int, sources: bool, advice: str) -> None:
-        super().__init__(slots, hosts, sources, advice)
+    `reads` are the flows whose results the sources read, with the hosts of each, which run at the same time too.
+    """
+
+    def __init__(
+        self, slots: int, hosts: int, sources: bool, advice: str, reads: tuple[tuple[str, int], ...] = ()
+    ) -> None:
+        super().__init__(slots, hosts, sources, advice, reads)
         self.slots = slots
         self.hosts = hosts
         self.sources = sources
         self.advice = advice
+        self.reads = reads
 
     def __str__(self) -> str:
+        read = "".join(f", {hosts} for those of {name}, whose result it reads" for name, hosts in self.reads)
         more = " and one more at least for its sources at the same time" if self.sources else ""
         return (
-            f"the session has {self.slots} task slots; this flow needs {self.hosts} for its hosts{more}. {self.advice}"
+            f"the session has {self.slots} task slots; this flow needs {self.hosts} for its hosts{read}{more}. "
+            f"{self.advice}"
         )
 
 

@@ -226,12 +226,7 @@ class Flow:
         """Run the flow in the background; the handle has progress, partial results and, at the end, the result."""
         if self._tree.df is not None:
             raise FlowError("start: this flow has no operator; use the DataFrame itself")
-        from pyspark import StorageLevel
-
-        settings = self._settings()
-        launched = self._launched(settings, previews=True, exchange=True)
-        launched.kept.persist(StorageLevel.MEMORY_AND_DISK)
-        return Query(launched)
+        return Query(self._launched(self._settings(), previews=True, exchange=True))
 
     def explain(self) -> None:
         """Print the operators of the flow, what feeds them, who reads it and where they run. Starts no job."""
@@ -248,8 +243,8 @@ class Flow:
     def _plan(self, settings: FlowSettings) -> PhysicalPlan:
         hosts = settings.hosts
         if hosts is None:
-            by_spark = any(source.scan is None for source in self._sources(settings))
-            hosts = default_hosts(self._tree.spark, sources=by_spark)
+            by_spark = [source.df for source in self._sources(settings) if source.scan is None]
+            hosts = default_hosts(self._tree.spark, by_spark)
             hosts = hosts if settings.workers is None else min(hosts, settings.workers)
 
         def tuned(options: dict[str, Any]) -> tuple[Balancing, float]:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from reshape.driver.job_properties import JobProperties
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
+from reshape.driver.session import too_few_slots
+from reshape.driver.slot_watch import Expected
 from reshape.driver.task_errors import in_short
-from reshape.errors import FlowCancelled
+from reshape.errors import FlowCancelled, FlowFailed, ReshapeError
 from reshape.observe.representativeness import Shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+# Spark's refusal of a stage that has more hosts than there are slots, for example after executors were lost.
+_TOO_FEW_SLOTS = "SPARK-24819"
+CANCEL_S = 0.2
+# Freeing takes a moment, or as long as another flow runs.
+FREE_S = 2.0
 # Cancelled tasks end within a second or two; this only bounds the wait for one that is stuck.
 TEARDOWN_S = 30.0
 
@@ -26,19 +35,37 @@ class Query:
 
     def __init__(self, launched: LaunchedFlow) -> None:
         flow = self._flow = launched.attempts
+        self._flows = launched.flows
         self._df = launched.df
         self._kept = launched.kept
         self._group = f"reshape-query-{flow.name}"
+        self._properties = JobProperties(self._df.sparkSession.sparkContext)
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._cancelled = False
+        self._turn = self._flows.turns.enter(launched.slots, self._stop)
         self._thread = threading.Thread(target=self._run, name=f"reshape-query-{flow.name}", daemon=True)
         self._thread.start()
 
     @property
     def isActive(self) -> bool:  # noqa: N802
-        """Whether the flow still runs."""
+        """Whether the flow still runs, or waits to run."""
         return not self._done.is_set()
+
+    @property
+    def status(self) -> str:
+        """How the flow is doing, in a word, and what it waits for: queued, starting, running, done, failed, cancelled.
+
+        A flow is queued while there are too few task slots for it beside those that came before it.
+        """
+        if not self.isActive:
+            return "done" if self._error is None else "cancelled" if self._cancelled else "failed"
+        queued = self._flows.turns.queued(self._turn)
+        if queued is not None:
+            return queued
+        waits = self._flows.watch.waits_for(self._flow.name)
+        state = "starting" if self._flow.newest is None else "running"
+        return state if waits is None else f"{state}: {waits}"
 
     @property
     def exception(self) -> BaseException | None:
@@ -57,7 +84,7 @@ class Query:
     def result(self, timeout: float | None = None) -> DataFrame:
         """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
-            raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s")
+            raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self.status}")
         return self._df
 
     def progress(self) -> list[dict[str, Any]]:
@@ -82,35 +109,73 @@ class Query:
         return self._flow.first_partial
 
     def cancel(self) -> None:
-        """Stop the flow, and wait up to half a minute until it has stopped."""
+        """Stop the flow wherever it is, queued, about to start or running, and wait until it has stopped."""
         if self._done.is_set():
             return
         self._cancelled = True
-        self._flow.fail("the driver", "cancelled")
-        self._df.sparkSession.sparkContext.cancelJobGroup(self._group)
-        self._thread.join(TEARDOWN_S)
+        self._stop("cancelled")
+        if self._done.is_set():
+            self._thread.join()
 
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
         self._kept.unpersist()
 
-    def _run(self) -> None:
+    def _stop(self, cause: str) -> None:
+        """Whatever the flow's thread is about to do next is refused: its turn, its hosts' meeting, its Spark jobs.
+        Returns when it has ended."""
+        self._flows.turns.withdraw(self._turn)
+        self._flow.stop("the driver", cause)
         context = self._df.sparkSession.sparkContext
-        context.setJobGroup(self._group, f"reshape {self._flow.name}", True)
+        deadline = time.monotonic() + TEARDOWN_S
+        # Again and again: a job that is about to be submitted is not there to be cancelled yet.
+        while context._jsc is not None and time.monotonic() < deadline:
+            context.cancelJobGroup(self._group)
+            if self._done.wait(CANCEL_S):
+                return
+
+    def _stop_soon(self, cause: str) -> None:
+        threading.Thread(target=self._stop, args=(cause,), name=f"reshape-stop-{self._flow.name}", daemon=True).start()
+
+    def _run(self) -> None:
+        from pyspark import StorageLevel
+
+        expected = Expected(self._turn.flow, self._group, self._is_under_way, self._stop_soon)
         try:
+            if not self._flows.turns.wait(self._turn):
+                raise self._flow.failure or FlowFailed("the driver", "it was stopped")
+            self._flows.watch.expect(expected)
+            self._properties.use()
+            self._df.sparkSession.sparkContext.setJobGroup(self._group, f"reshape {self._flow.name}", True)
+            self._kept.persist(StorageLevel.MEMORY_AND_DISK)  # not sooner: a flow that is queued has nothing to free
             self._kept.count()
         except Exception as error:
-            first = self._flow.failure
-            # Hosts that Spark has killed without starting them again say nothing; nobody may wait for them.
-            self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
-            self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
-            if self._error is not error:
-                self._error.__cause__ = error
-            self._kept.unpersist()
+            self._failed(error)
         finally:
             self._flow.join(TEARDOWN_S)
+            self._flows.keeps_result(self._flow)
+            self._flows.watch.expect_no_more(expected)
+            self._flows.turns.end(self._turn)
             self._done.set()
 
+    def _is_under_way(self) -> bool:
+        """Have its hosts met, and not been lost since?"""
+        newest = self._flow.newest
+        return newest is not None and newest.failure is None
+
+    def _failed(self, error: Exception) -> None:
+        first: ReshapeError | None = self._flow.failure
+        # Hosts that Spark has killed without starting them again say nothing; nobody may wait for them.
+        self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
+        if _TOO_FEW_SLOTS in str(error):
+            first = too_few_slots(self._df.sparkSession, self._turn.flow)
+        self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
+        if self._error is not error:
+            self._error.__cause__ = error
+        # Spark frees nothing while a result that it is to keep is being made, which may be that of another flow.
+        freeing = threading.Thread(target=self._kept.unpersist, name=f"reshape-release-{self._flow.name}", daemon=True)
+        freeing.start()
+        freeing.join(FREE_S)
+
     def __repr__(self) -> str:
-        state = "running" if self.isActive else "failed" if self._error else "done"
-        return f"Query[{self._flow.name}: {state}]"
+        return f"Query[{self._flow.name}: {self.status}]"

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
 from reshape.driver.session import check
+from reshape.driver.slots import FlowSlots
 from reshape.errors import FlowError, SettingError, TooFewSlots, UnsuitableSession
 from reshape.flow import Flow
 from reshape.operators.errors import UnsupportedAggregate, UnsupportedKeyType
@@ -184,7 +185,7 @@ def test_settings_that_rule_flows_out(
     with pytest.raises(UnsuitableSession, match=f"set {re.escape(setting)} to false"):
         reshape.read(df).groupBy("k").count().toDF()
     monkeypatch.undo()
-    check(spark, 1)
+    check(spark, FlowSlots("small", 1, sources=True))
 
 
 def test_settings(spark: SparkSession, df: DataFrame) -> None:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -34,6 +34,14 @@ from reshape.scan.scan import Scan
 TEARDOWN_S = 30.0
 
 
+class AttemptWatch(Protocol):
+    """Hears of attempts: of each before its sources start, and of it at least once when it is over."""
+
+    def begins(self, execution: Execution, stage: int) -> None: ...
+
+    def over(self, execution: Execution) -> None: ...
+
+
 class Attempts:
     """What tasks of a flow talk to by way of the driver's service, and what its handle looks at."""
 
@@ -46,14 +54,19 @@ class Attempts:
         tls: Tls | None = None,
         log_directory: str | None = None,
         build_brain: BuildBrain = brain_of,
+        watch: AttemptWatch | None = None,
     ) -> None:
+
+        def execution(attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
+            log = EventLog(log_directory, f"{name}-{attempt}") if log_directory else None
+            return Execution(plan, attempt, stage, locations, cluster, scans, build_brain, log)
+
         self.name = name
         self.access = Access(secrets.token_hex(32), tls)
         self.plan = plan
         self._cluster = cluster
-        self._scans = scans
-        self._log_directory = log_directory
-        self._build_brain = build_brain
+        self._watch = watch
+        self._execution = execution
         self._lock = threading.Lock()
         self._last = 0
         self._executions: dict[int, Execution] = {}  # the newest one, and those that are not over
@@ -62,13 +75,24 @@ class Attempts:
         self._lost: Execution | None = None  # to be replaced by the attempt of another stage
         self._failures: dict[int, FlowFailed] = {}  # stages that are not to be tried again
         self._complete = False  # has any attempt given its whole result?
+        self._stopped: FlowFailed | None = None
 
     def reported(self, sender: Sender, report: Report) -> Answer | None:
         if isinstance(report, HostReady):
             check_report(self.plan, report)
+            stopped = self._stopped
+            if stopped is not None:  # at once: Spark would start refused hosts again, four times in all
+                self._cluster.cancel_hosts(report.stage, str(stopped))
+                return Refused(stopped.where, stopped.cause)
             return self._meeting(report.stage).arrive(report, POLL_S)
         execution = self._executions.get(sender.attempt)
-        return None if execution is None else execution.reported(sender, report)
+        if execution is None:
+            return None
+        try:
+            return execution.reported(sender, report)
+        finally:
+            if self._watch is not None and execution.over:
+                self._watch.over(execution)
 
     def orders(self, sender: Sender, after: int, wait_s: float) -> Orders:
         execution = self._executions.get(sender.attempt)
@@ -83,8 +107,8 @@ class Attempts:
 
     @property
     def failure(self) -> FlowFailed | None:
-        """What ended the newest execution, if it failed."""
-        return self.newest.failure if self.newest is not None else None
+        """What ended the newest execution, if it failed; what has stopped the flow, if there was none."""
+        return self._stopped if self.newest is None else self.newest.failure
 
     def progress(self) -> list[dict[str, Any]]:
         return self.newest.result.progress() if self.newest is not None else []
@@ -119,6 +143,12 @@ class Attempts:
             self._lost = newest if newest.may_retry else None
         return newest.may_retry
 
+    def stop(self, where: str, cause: str) -> None:
+        """Stop the newest execution, and refuse any other, also that of hosts which are about to meet."""
+        with self._lock:
+            self._stopped = self._stopped or FlowFailed(where, cause)
+        self.fail(where, cause)
+
     def join(self, timeout_s: float) -> None:
         """Wait for the source jobs of the newest execution to be gone."""
         if self.newest is not None:
@@ -142,7 +172,7 @@ class Attempts:
         with self._lock:
             self._note_failures()
             self._note_mixing(stage)
-            failed = self._failures.get(stage)
+            failed = self._stopped or self._failures.get(stage)
             if failed is not None:
                 return Refused(failed.where, failed.cause)
             self._last += 1
@@ -154,6 +184,8 @@ class Attempts:
             self._executions[self._last] = execution
         if before is not None and before.failure is not None:
             execution.take_over(before)
+        if self._watch is not None:
+            self._watch.begins(execution, stage)
         execution.start()
         return Met(execution.attempt, locations)
 
@@ -173,10 +205,6 @@ class Attempts:
             cause = f"a part of it was lost, and the rest is kept in {kept}: unpersist it (a query: release it) first"
             self._failures[stage] = FlowFailed(f"the result of {self.name}", cause)
             self._cluster.cancel_hosts(stage, str(self._failures[stage]))
-
-    def _execution(self, attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
-        log = EventLog(self._log_directory, f"{self.name}-{attempt}") if self._log_directory else None
-        return Execution(self.plan, attempt, stage, locations, self._cluster, self._scans, self._build_brain, log)
 
 
 def unique_name(name: str) -> str:

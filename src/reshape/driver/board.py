@@ -15,6 +15,9 @@ from typing import Literal
 from reshape.control.balancing import REPORT_S
 from reshape.protocol.orders import Order, Orders
 
+# Who asks for silence does so every few seconds; if not, the driver was busy, and could not have heard anything.
+BUSY_S = 15.0
+
 # Everybody, all hosts, or one host by its number.
 Recipient = Literal["all", "hosts"] | int
 
@@ -47,6 +50,7 @@ class Board:
         self._made_at = time.monotonic()
         self._hurry_until = self._made_at
         self._heard_at: dict[str, float] = {}  # when each task last came to read
+        self._asked_at = self._made_at  # when somebody last asked for silence
 
     def post(self, to: Recipient, order: Order) -> None:
         with self._news:
@@ -77,8 +81,12 @@ class Board:
     def silent(self, tasks: Collection[str], limit_s: float) -> str | None:
         """A task that has not come to read for so long; None if all have."""
         with self._news:
-            since = time.monotonic() - limit_s
-            return next((task for task in tasks if self._heard_at.get(task, self._made_at) < since), None)
+            now = time.monotonic()
+            if now - self._asked_at > BUSY_S:
+                self._heard_at = dict.fromkeys(self._heard_at, now)
+                self._made_at = now
+            self._asked_at = now
+            return next((task for task in tasks if self._heard_at.get(task, self._made_at) < now - limit_s), None)
 
     @property
     def pause_s(self) -> float:

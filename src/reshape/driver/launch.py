@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from reshape.driver import shipping
 from reshape.driver.attempts import Attempts, unique_name
+from reshape.driver.execution import Execution
 from reshape.driver.interrupt import stop_flows_on_interrupt
 from reshape.driver.lifetime import runnable
 from reshape.driver.packed import HOST_COLUMN, Packing, unpacking
 from reshape.driver.service import DriverService
 from reshape.driver.session import check, driver_address, is_local, result_folder
+from reshape.driver.session_flows import SessionFlows, all_sessions, flows_of
+from reshape.driver.slot_watch import Watched
+from reshape.driver.slots import FlowSlots
 from reshape.driver.spark_cluster import SparkCluster
 from reshape.exchange.flight import Tls
 from reshape.host.host import HostSettings
@@ -48,7 +52,10 @@ class LaunchedFlow:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         scans = {number: source.scan for number, source in enumerate(sources) if source.scan is not None}
-        check(spark, plan.hosts, sources=len(scans) < len(sources))
+        by_spark = [source.df for source in sources if source.scan is None]
+        flows = flows_of(spark.sparkContext)
+        slots = FlowSlots(unique_name(plan.name), plan.hosts, bool(by_spark), flows.read_by(by_spark))
+        check(spark, slots)
         stop_flows_on_interrupt(_interrupt)
         shipping.ship(spark.sparkContext)
 
@@ -57,15 +64,19 @@ class LaunchedFlow:
             return FlowAddress(attempts.name, location, attempts.access)
 
         cluster = SparkCluster(spark, plan, sources, address)
-        attempts = Attempts(unique_name(plan.name), plan, cluster, scans, tls, log_directory)
+        watch = _Watch(flows, slots, cluster)
+        attempts = Attempts(slots.name, plan, cluster, scans, tls, log_directory, watch=watch)
         service = _service(spark, tls)
         service.drop_unneeded()
         location = service.register(attempts.name, attempts)
         folder = result_folder(spark) if exchange else None
         packing = Packing(folder) if exchange else None
         hosts = cluster.hosts(settings, local=is_local(spark), packing=packing)
-        service.keep_while(attempts.name, runnable(hosts), partial(_remove, folder))
+        service.keep_while(attempts.name, can_run := runnable(hosts), partial(_remove, folder))
+        flows.add(attempts, slots, can_run)
         # Without an exchange behind it, a barrier stage cannot serve actions that want some of its partitions only.
+        self.flows = flows
+        self.slots = slots
         self.attempts = attempts
         self.kept = hosts.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN) if exchange else hosts
         self.df = self.kept.mapInArrow(unpacking(), from_arrow_schema(plan.output)) if exchange else hosts
@@ -76,7 +87,25 @@ def _remove(folder: str | None) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class _Watch:
+    """Brings the attempts of one flow to what watches all of a session."""
+
+    def __init__(self, flows: SessionFlows, slots: FlowSlots, cluster: SparkCluster) -> None:
+        self._flows = flows
+        self._slots = slots
+        self._cluster = cluster
+
+    def begins(self, execution: Execution, stage: int) -> None:
+        group = self._cluster.source_group(execution.attempt)
+        self._flows.watch.begins(Watched(self._slots, execution, stage, group))
+
+    def over(self, execution: Execution) -> None:
+        self._flows.watch.over(execution)
+
+
 def _interrupt() -> None:
+    for flows in all_sessions():
+        flows.turns.stop_all("Ctrl-C")
     with _LOCK:
         services = [service for by_tls in _SERVICES.values() for service in by_tls.values()]
     for service in services:

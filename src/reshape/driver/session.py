@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from reshape.driver.session_flows import flows_of
+from reshape.driver.slots import FlowSlots, can_end, hosts_beside_sources
 from reshape.errors import TooFewSlots, UnsuitableSession
 from reshape.machine.resources import cores
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-def slots(spark: SparkSession) -> int:
-    """Tasks that can run at the same time."""
-    context: Any = spark.sparkContext._jsc.sc()
-    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def is_local(spark: SparkSession) -> bool:
@@ -40,29 +37,38 @@ def driver_address(spark: SparkSession) -> str:
     return socket.gethostbyname(spark.sparkContext.getConf().get("spark.driver.host", "localhost"))
 
 
-def check(spark: SparkSession, hosts: int, *, sources: bool = True) -> None:
-    """Raise unless this session can run hosts, and sources that Spark reads, at the same time."""
+def check(spark: SparkSession, flow: FlowSlots) -> None:
+    """Raise unless this session can run the hosts of a flow, and sources that Spark reads, at the same time."""
     conf = spark.sparkContext.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise UnsuitableSession(
             "Spark runs no barrier stage, as a flow's hosts are, with executors that come and go: "
             "set spark.dynamicAllocation.enabled to false for this application"
         )
-    have = slots(spark)
-    if have < hosts + sources:
-        advice = (
-            f"Start the session with local[{hosts + 2 * sources}] or more, or ask for fewer hosts."
-            if is_local(spark)
-            else "Give the application more executors or cores (spark.executor.instances, spark.executor.cores), or "
-            "ask for fewer hosts."
-        )
-        raise TooFewSlots(have, hosts, sources, advice)
+    have = flows_of(spark.sparkContext).slots()
+    if have < flow.least or (flow.reads and not can_end(flow.reads, have - flow.hosts)):
+        raise too_few_slots(spark, flow)
 
 
-def default_hosts(spark: SparkSession, *, sources: bool) -> int:
-    """Half of the slots, so that sources that Spark reads have the other half; all of them where there are none, but
-    no more than cores: a local session has more slots than cores, and hosts do not wait for each other much."""
-    have = slots(spark)
-    if sources:
-        return max(1, have // 2)
+def too_few_slots(spark: SparkSession, flow: FlowSlots) -> TooFewSlots:
+    """An error that says what there is, what a flow needs and what to do."""
+    have = flows_of(spark.sparkContext).slots()
+    enough = flow.hosts + max(sum(read.least for read in flow.reads), 2 * flow.sources)
+    fewer = "give the flows that it reads fewer hosts (hosts=1)" if flow.reads else "ask for fewer hosts"
+    advice = (
+        f"Start the session with local[{enough}] or more, or {fewer}."
+        if is_local(spark)
+        else "Give the application more executors or cores (spark.executor.instances, spark.executor.cores), or "
+        f"{fewer}."
+    )
+    return TooFewSlots(have, flow.hosts, flow.sources, advice, tuple((read.name, read.hosts) for read in flow.reads))
+
+
+def default_hosts(spark: SparkSession, by_spark: Sequence[DataFrame] = ()) -> int:
+    """For a flow of which Spark reads these sources. Where it reads none, all slots, but no more than cores: a local
+    session has more slots than cores, and hosts do not wait for each other much."""
+    flows = flows_of(spark.sparkContext)
+    have = flows.slots()
+    if by_spark:
+        return hosts_beside_sources(have, flows.read_by(by_spark), alone=not flows.has_others())
     return min(have, cores().slots) if is_local(spark) else have

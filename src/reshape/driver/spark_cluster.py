@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from reshape.driver import kept, task_errors
 from reshape.driver.cluster import TaskFate
+from reshape.driver.job_properties import JobProperties
 from reshape.driver.packed import PACKED, ArrowFunction, Packing
+from reshape.driver.session_flows import hosts_function_name
 from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
 from reshape.plan.physical import Edge, PhysicalPlan
@@ -34,6 +36,7 @@ class SparkCluster:
         self._plan = plan
         self._sources = sources
         self._at = at
+        self._properties = JobProperties(spark.sparkContext)
 
     def hosts(self, settings: HostSettings, *, local: bool, packing: Packing | None) -> DataFrame:
         """The lazy barrier stage of the hosts, whose output is the result, or the packed result."""
@@ -42,17 +45,21 @@ class SparkCluster:
         schema = from_arrow_schema(self._plan.output if packing is None else PACKED)
         scans = {number: source.scan for number, source in enumerate(self._sources) if source.scan is not None}
         function = host_function(self._plan, scans, self._at(), settings, local, packing)
+        function.__name__ = hosts_function_name(self._at().name)
         return self._spark.range(0, self._plan.hosts, 1, self._plan.hosts).mapInArrow(function, schema, barrier=True)
 
     def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
-        self._spark.sparkContext.setJobGroup(self._group(attempt), self._plan.source_job(source), True)
+        self._properties.use()
+        self._spark.sparkContext.setJobGroup(self.source_group(attempt), self._plan.source_job(source), True)
         edge = self._plan.edge(*self._plan.source_target(source))
         route = source_function(edge, source, self._at(), attempt, locations)
         counts = _plainly_named(self._sources[source].df).mapInArrow(route, "rows long").collect()
         return sum(row["rows"] for row in counts)
 
     def cancel_sources(self, attempt: int) -> None:
-        self._spark.sparkContext.cancelJobGroup(self._group(attempt))
+        """Also those whose job Spark has not heard of yet."""
+        context: Any = self._spark.sparkContext._jsc.sc()
+        context.cancelJobGroupAndFutureJobs(self.source_group(attempt))
 
     def cancel_hosts(self, stage: int, reason: str) -> None:
         """The action that runs the hosts raises at once, with this reason, instead of after Spark's four tries."""
@@ -65,7 +72,8 @@ class SparkCluster:
     def kept_rows(self, stage: int) -> str | None:
         return kept.kept_rows(self._spark.sparkContext, stage)
 
-    def _group(self, attempt: int) -> str:
+    def source_group(self, attempt: int) -> str:
+        """The job group of an attempt's sources."""
         return f"reshape-{self._at().name}-{attempt}"
 
 

@@ -25,8 +25,10 @@ from reshape.protocol.link import LOST_AFTER_S, POLL_S, ControlLink, FlowAddress
 from reshape.protocol.reports import AskAgain, HostReady, Met, Refused
 from reshape.scan.scan import Scan
 
-NUMBER_S = 30.0
-# Spark starts all hosts at once; one that is not here after so long will not come.
+# A source is here sooner than the driver's word that the attempt has begun, by as much as the driver may be busy.
+NUMBER_S = LOST_AFTER_S
+# Spark starts all hosts at once; one that is not here after so long will not come. Time in which the driver does not
+# answer is not counted: the others may have come as well.
 MEET_S = 120.0
 # Rows that may wait in the memory of one host before they go to disk.
 QUEUE_BYTES = 256 * 1024 * 1024
@@ -93,15 +95,19 @@ class Host:
     def _meet(self) -> Met:
         """Tell the driver that this host is here; it numbers the attempt when all of them are."""
         hello = ControlLink(self._flow, 0, f"host-{self._index}", lambda _: None)
-        deadline = time.monotonic() + MEET_S
+        left_s = MEET_S
         try:
             while True:
                 answer = hello.ask(self._ready, POLL_S + LOST_AFTER_S)
                 if isinstance(answer, AskAgain):
-                    time.sleep(answer.pause_s * random.uniform(0.5, 1.5))  # not all at the same time
+                    pause_s = answer.pause_s * random.uniform(0.5, 1.5)  # not all at the same time
+                    time.sleep(pause_s)
+                    left_s -= pause_s
                 elif answer is not None:
                     break
-                if time.monotonic() > deadline:
+                else:
+                    left_s -= POLL_S
+                if left_s <= 0:
                     raise FlowFailed(f"host {self._index}", f"the other hosts did not come within {MEET_S:.0f} s")
         finally:
             hello.close()

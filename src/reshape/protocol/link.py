@@ -39,9 +39,10 @@ from reshape.protocol.reports import (
 
 # One poll lasts this long at the driver when there is nothing to say.
 POLL_S = 2.0
-# A driver that has not answered for so long is gone; its tasks must not outlive it for long.
-LOST_AFTER_S = 15.0
-# The driver listens as long as it lives: where connections fail for so long, it does not.
+# A driver whose connection stands may be busy: its user's code that keeps Python's lock lets nothing else run, for
+# a minute or two. One that has not answered for so long is gone with its machine.
+LOST_AFTER_S = 180.0
+# The driver listens as long as it lives: where connections fail for so long, it is gone, and tasks must not outlive it.
 REFUSED_AFTER_S = 4.0
 # A last word that the driver can do without must not hold up a task's end.
 FAREWELL_S = 2.0

@@ -20,13 +20,15 @@ from reshape.exchange.router import Hashes, Partitioner, Router, Workers
 from reshape.exchange.tally import NO_COUNTS, RouterCounts
 from reshape.kernels.hashing import hash_rows
 from reshape.kernels.ordering import Ordering
+from reshape.protocol.link import LOST_AFTER_S
 
 if TYPE_CHECKING:
     from reshape.operators.range_bounds import RangeBounds
 
 # Enough for bounds within some percent of even ranges; a few kilobytes on the control line.
 SAMPLE_ROWS = 2_000
-BOUNDS_WAIT_S = 60.0
+# The driver makes bounds at once, unless it is busy with something else.
+BOUNDS_WAIT_S = LOST_AFTER_S
 
 
 class RangePartitioner:
