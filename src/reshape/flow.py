@@ -247,6 +247,8 @@ class Flow:
             of_operator = settings.with_options(options)
             return of_operator.balancing(), of_operator.cost_s_per_row
 
+        names, advice = self._pruned.schema.names, "rename one in the DataFrame that the flow reads"
+        two_sided.refuse_twice("flow", names, "the result would have more than one", advice)
         planner = Planner(tuned, combine=settings.combine)
         plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
         return replace(plan, report_s=settings.report_s)
