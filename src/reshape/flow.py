@@ -256,11 +256,19 @@ class Flow:
     def _launched(self, settings: FlowSettings, *, previews: bool, exchange: bool) -> LaunchedFlow:
         plan = self._plan(settings)
         check_strategies(plan)
+        hosts = HostSettings(
+            settings.queue_bytes,
+            settings.spill,
+            settings.spill_limit_bytes,
+            previews,
+            settings.encrypt,
+            settings.listening(),
+        )
         return LaunchedFlow(
             self._tree.spark,
             plan,
             self._sources(settings),
-            HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews),
+            hosts,
             exchange=exchange,
             tls=settings.tls(),
             log_directory=settings.event_log,

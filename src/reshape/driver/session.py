@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reshape.errors import TooFewSlots, UnsuitableSession
+from reshape.exchange.addresses import LOCAL, Listening, resolved
 from reshape.machine.resources import cores
 
 if TYPE_CHECKING:
@@ -26,8 +27,26 @@ def is_local(spark: SparkSession) -> bool:
 def driver_address(spark: SparkSession) -> str:
     """Where executors reach the driver: loopback when they are in the same process."""
     if is_local(spark):
-        return "127.0.0.1"
-    return socket.gethostbyname(spark.sparkContext.getConf().get("spark.driver.host", "localhost"))
+        return LOCAL
+    host = spark.sparkContext.getConf().get("spark.driver.host") or ""
+    try:
+        if host:
+            return resolved(host)
+        cause = "is not set"
+    except OSError as error:
+        cause = f"is {host!r}, which has no address here ({error})"
+    raise UnsuitableSession(
+        f"executors reach the driver at spark.driver.host, which {cause}: set it to a name or address of the driver's "
+        "machine"
+    )
+
+
+def driver_listening(spark: SparkSession, listening: Listening) -> Listening:
+    """Where the driver listens: as Spark's own listeners do, unless flows have a setting of their own."""
+    if is_local(spark):
+        return listening.on_loopback()
+    bind = listening.bind or spark.sparkContext.getConf().get("spark.driver.bindAddress")
+    return replace(listening, bind=bind)
 
 
 def check(spark: SparkSession, hosts: int, *, sources: bool = True) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from reshape.driver import task_errors
 from reshape.driver.packed import PACKED, ArrowFunction, pack
+from reshape.exchange.addresses import LOCAL
 from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
 from reshape.plan.physical import Edge, PhysicalPlan
@@ -92,7 +93,7 @@ def host_function(
         index = context.partitionId()
         for _ in batches:
             pass  # the input only makes the task exist
-        address = "127.0.0.1" if local else own_address(context.getTaskInfos()[index].address)
+        address = LOCAL if local else own_address(context.getTaskInfos()[index].address, settings.listening.bind)
         task = (context.stageId(), context.taskAttemptId())
         # Closed here: whatever ends the task outside of it would leave it to the garbage collector.
         with closing(Host(plan, index, flow, settings, address, *task, scans=scans).results()) as results:
