@@ -19,7 +19,7 @@ from pyarrow import flight
 
 from reshape.exchange.addresses import AS_NEEDED, LOCAL, Listening, resolved
 from reshape.exchange.certificates import own_certificate
-from reshape.exchange.doorkeeper import UNKNOWN_BYTES, sockets_on
+from reshape.exchange.doorkeeper import ALL_UNKNOWN_BYTES, UNKNOWN_BYTES, Connection, Doorkeeper, sockets_on
 from reshape.exchange.errors import ExchangeError, PortsTaken
 from reshape.exchange.flight import Access, Listener, Outlet, Receiver, Tls, call, connect
 from reshape.exchange.wire import Envelope, StreamName
@@ -27,6 +27,8 @@ from reshape.exchange.wire import Envelope, StreamName
 SECRET = "a-secret-of-this-run"
 # Only what hangs takes as long.
 SOON_S = 60.0
+# gRPC calls again when a connection breaks, for ever; by then each has sent all it can.
+STRANGER_S = 3.0
 MB = 1 << 20
 SERVER = f"""
 import sys
@@ -81,11 +83,12 @@ def test_400_mb_without_the_secret_take_no_such_memory() -> None:
 
         def send(number: int) -> None:
             client = flight.connect(location)
+            options = flight.FlightCallOptions(timeout=STRANGER_S)
             with pytest.raises(flight.FlightError):
                 if number % 2:
-                    list(client.do_action(flight.Action("size", body)))
+                    list(client.do_action(flight.Action("size", body), options))
                 else:
-                    client.do_get(flight.Ticket(body)).read_all()
+                    client.do_get(flight.Ticket(body), options).read_all()
             client.close()
 
         threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
@@ -112,6 +115,87 @@ def test_large_first_words_of_those_who_have_the_secret_are_heard() -> None:
         client = connect(listener.location, Access(SECRET))
         Outlet(client, StreamName("run", 1, "source", 0, 0), wide).close()
         client.close()
+
+
+class Door:
+    """A listener that only accepts, its doorkeeper, and as many connections as wanted, each with its two ends."""
+
+    def __init__(self, callers: int) -> None:
+        self._server = socket.create_server((LOCAL, 0))
+        self.keeper = Doorkeeper(self._server.getsockname()[1])
+        self.pairs = []
+        for _ in range(callers):
+            client = socket.create_connection(self._server.getsockname(), SOON_S)
+            self.pairs.append((client, self._server.accept()[0]))
+
+    def is_cut(self, number: int) -> bool:
+        """Once the keeper is closed: an end that is not cut can still be written to."""
+        client, accepted = self.pairs[number]
+        try:
+            accepted.sendall(b"x")
+        except OSError:
+            return True
+        return client.recv(1) == b""
+
+    def close(self) -> None:
+        self.keeper.close()
+        for end in (self._server, *(end for pair in self.pairs for end in pair)):
+            end.close()
+
+
+@pytest.fixture
+def door(request: pytest.FixtureRequest) -> Iterator[Door]:
+    made = Door(request.param)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("door", [1], indirect=True)
+def test_a_stranger_that_brings_much_is_cut(door: Door) -> None:
+    client, accepted = door.pairs[0]
+    client.sendall(bytes(1000))
+    assert len(accepted.recv(1000, socket.MSG_WAITALL)) == 1000
+    with pytest.raises(OSError, match=r"reset|Broken"):
+        while True:
+            client.sendall(bytes(UNKNOWN_BYTES))
+            accepted.recv(UNKNOWN_BYTES, socket.MSG_WAITALL)
+
+
+@pytest.mark.parametrize("door", [1], indirect=True)
+def test_who_is_admitted_while_bytes_are_counted_is_not_cut(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A knock, its answer and much that follows, seen by a doorkeeper that looks a little late."""
+    counted = threading.Event()
+
+    def received(connection: Connection) -> int:
+        door.keeper.admit(f"ipv4:{connection.peer.replace(' ', ':')}")
+        counted.set()
+        return 100 * UNKNOWN_BYTES
+
+    monkeypatch.setattr(Connection, "received", received)
+    door.pairs[0][0].sendall(b"x")
+    assert counted.wait(SOON_S)
+    door.keeper.close()  # its look is over
+    assert not door.is_cut(0)
+
+
+@pytest.mark.parametrize("door", [40], indirect=True)
+def test_many_strangers_together_are_no_way_round(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[int] = set()
+    all_seen = threading.Event()
+
+    def received(connection: Connection) -> int:
+        seen.add(connection.inode)
+        if len(seen) == len(door.pairs):
+            all_seen.set()
+        return UNKNOWN_BYTES
+
+    monkeypatch.setattr(Connection, "received", received)
+    for client, _ in door.pairs:
+        client.sendall(b"x")
+    assert all_seen.wait(SOON_S)
+    door.keeper.close()
+    left = [number for number in range(len(door.pairs)) if not door.is_cut(number)]
+    assert len(left) == ALL_UNKNOWN_BYTES // UNKNOWN_BYTES
 
 
 def test_sockets_of_a_port_are_found_and_told_apart() -> None:
@@ -175,8 +259,5 @@ def test_nobody_without_the_key_gets_as_far_as_a_call() -> None:
             location = listener.location if access.tls else listener.location.replace("grpc+tls", "grpc")
             with pytest.raises(flight.FlightUnavailableError):
                 call(connect(location, access), "size", b"x", SOON_S)
-        outlet = Outlet(
-            connect(listener.location, Access("wrong", made)), StreamName("run", 1, "r", 0, 0), pa.schema([])
-        )
         with pytest.raises(ExchangeError, match="secret"):
-            outlet.close()
+            Outlet(connect(listener.location, Access("wrong", made)), StreamName("run", 1, "r", 0, 0), pa.schema([]))

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 LOG = logging.getLogger(__name__)
 
-# A first call is a report, a poll, or the begin of a stream: some kB. Whoever has more to say knocks before.
+# A first call is a report or a poll of some kB. Whoever has more to say, or opens a stream, knocks before.
 UNKNOWN_BYTES = 1 << 20
 KNOCK_BYTES = UNKNOWN_BYTES // 4
 # Of all connections without a call that was let in, together: many of them must not do what one cannot.
@@ -148,15 +148,13 @@ class Doorkeeper:
             self._unknown[connection.inode] = connection
 
     def _check(self) -> None:
-        with self._lock:
-            for inode in [inode for inode, known in self._unknown.items() if known.peer in self._admitted]:
-                self._known[inode] = self._unknown.pop(inode)
-                with contextlib.suppress(OSError):
-                    self._epoll.unregister(self._known[inode].handle)
-        brought: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for inode, connection in self._unknown.items():
             with contextlib.suppress(OSError):
-                brought[inode] = connection.received()
+                counts[inode] = connection.received()
+        # Only now: who sends much was admitted before, but perhaps since the last look.
+        self._pass_on_the_admitted()
+        brought = {inode: count for inode, count in counts.items() if inode in self._unknown}
         total = sum(brought.values())
         for inode, count in sorted(brought.items(), key=lambda entry: -entry[1]):
             if count <= UNKNOWN_BYTES and total <= ALL_UNKNOWN_BYTES:
@@ -164,6 +162,14 @@ class Doorkeeper:
             LOG.warning("%s sent %d bytes without the secret of a run: cut", self._unknown[inode].peer, count)
             self._unknown.pop(inode).cut()
             total -= count
+
+    def _pass_on_the_admitted(self) -> None:
+        with self._lock:
+            admitted = [inode for inode, connection in self._unknown.items() if connection.peer in self._admitted]
+        for inode in admitted:
+            self._known[inode] = self._unknown.pop(inode)
+            with contextlib.suppress(OSError):
+                self._epoll.unregister(self._known[inode].handle)
 
 
 def _inodes() -> set[int]:

@@ -247,16 +247,16 @@ def connect(location: str, access: Access) -> flight.FlightClient:
 def call(client: flight.FlightClient, action: str, body: bytes, timeout_s: float) -> bytes:
     """One control action and its answer."""
     options = flight.FlightCallOptions(timeout=timeout_s)
-    _knock(client, len(body), options)
+    if len(body) > KNOCK_BYTES:
+        _knock(client, options)
     results = list(client.do_action(flight.Action(action, body), options))
     return bytes(results[0].body.to_pybytes()) if results else b""
 
 
-def _knock(client: flight.FlightClient, size: int, options: flight.FlightCallOptions | None = None) -> None:
-    """Before a first message of some size: a listener cuts connections that bring much before it knows them."""
-    if size > KNOCK_BYTES:
-        for _ in client.do_action(flight.Action(_KNOCK, b""), options):
-            pass
+def _knock(client: flight.FlightClient, options: flight.FlightCallOptions | None = None) -> None:
+    """Before much is sent: a listener cuts connections that bring much before it knows them."""
+    for _ in client.do_action(flight.Action(_KNOCK, b""), options):
+        pass
 
 
 class NoteLine:
@@ -284,7 +284,7 @@ class Outlet:
         self._peer = peer or f"the receiver of operator {name.operator}"
         try:
             descriptor = flight.FlightDescriptor.for_command(name.pack())
-            _knock(client, schema.serialize().size)
+            _knock(client)  # rows come faster than a busy host can look who sends them
             self._writer, self._reader = client.do_put(descriptor, schema)
         except _BROKEN as error:
             raise self._broken(error, f"router {name.router} cannot open a stream") from error
