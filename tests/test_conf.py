@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from reshape.conf import PREFIX, TUNABLE, FlowOptions, FlowSettings, OperatorOptions, checked_options, settings_of
 from reshape.control.settings import OPTIONS, AdaptiveTau, FirstPhase, StrategySettings
-from reshape.errors import SettingError
+from reshape.errors import SettingError, UnsuitableSession
+from reshape.exchange.addresses import Listening
+from reshape.exchange.certificates import own_certificate
 
 
 def session(**settings: str) -> dict[str, str]:
@@ -96,6 +99,48 @@ def test_tls_needs_three_readable_pem_files(tmp_path: Path) -> None:
         FlowSettings(**paths, tls_authority=str(bad)).tls()
     assert FlowSettings(**paths, tls_authority=str(good)).tls() is not None
     assert "BEGIN" not in repr(FlowSettings(**paths, tls_authority=str(good)))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["spark.network.crypto.enabled", "spark.ssl.enabled", "spark.ssl.rpc.enabled", "spark.io.encryption.enabled"],
+)
+def test_what_spark_encrypts_flows_encrypt_too(asked: str) -> None:
+    settings = settings_of(session(**{asked: "true"}), {"encrypt": False})
+    assert settings.encrypt
+    tls = settings.tls()
+    assert tls is not None
+    assert tls.mutual
+    assert tls is FlowSettings(encrypt=True).tls(), "one for the application"
+    assert "PRIVATE KEY" not in repr(tls)
+    assert settings_of(session(**{asked: "false"}), {}).tls() is None
+
+
+def test_encryption_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    own_certificate.cache_clear()
+    for settings in (FlowSettings(encrypt=True), FlowSettings(encrypt=True, spill=False)):
+        with pytest.raises(UnsuitableSession, match=r"the driver has no package cryptography.*reshape\[tls\]"):
+            settings.tls()
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "nul\0", "x" * 201, "\x1b[31m"])
+def test_names_that_cannot_be_shown_are_refused(name: str) -> None:
+    with pytest.raises(SettingError, match="it must be a text of at most 200 characters that can all be printed"):
+        checked_options({"name": name})
+
+
+@pytest.mark.parametrize(("given", "ports"), [(5000, (5000, 5000)), ("40000-40100", (40_000, 40_100))])
+def test_ports(given: Any, ports: tuple[int, int]) -> None:
+    settings = settings_of(session(), checked_options({"ports": given, "bind_address": "::"}))
+    assert settings.listening() == Listening("::", *ports)
+    assert FlowSettings().listening() == Listening(None, 0, 0)
+
+
+@pytest.mark.parametrize("given", [80, 0, 70_000, True, "5000-", "-5000", "9000-8000", "a-b", ""])
+def test_ports_that_cannot_be(given: Any) -> None:
+    with pytest.raises(SettingError, match=r"ports = .* is not possible; it must be a port from 1024 to 65535"):
+        checked_options({"ports": given})
 
 
 def test_options_are_typed_by_exactly_the_names_of_the_settings() -> None:

@@ -14,17 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from reshape.control.balancing import REPORT_S, Balancing
-from reshape.control.options import SECONDS, Option, Read, count, flag, number, one_of, size, text
+from reshape.control.options import SECONDS, Option, Read, count, flag, label, number, one_of, ports, size, text
 from reshape.control.profile import MOST_WORKERS
 from reshape.control.settings import OPTIONS as STRATEGY_OPTIONS
 from reshape.control.strategies import STRATEGIES
 from reshape.errors import SettingError
+from reshape.exchange.addresses import Listening
+from reshape.exchange.certificates import check_cryptography, own_certificate
 from reshape.exchange.flight import Tls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREFIX = "spark.reshape."
+# Settings by which Spark is told to encrypt what it sends, or what it writes to local disks.
+ENCRYPTION = (
+    "spark.network.crypto.enabled",
+    "spark.ssl.enabled",
+    "spark.ssl.rpc.enabled",
+    "spark.io.encryption.enabled",
+)
 SCANS = ("auto", "arrow", "spark")
 _BETWEEN = "\x1e"  # no setting has a record separator in it
 
@@ -49,7 +58,19 @@ class OperatorOptions(TypedDict, total=False):
     cost_s_per_row: float | None
 
 
-class FlowOptions(OperatorOptions, total=False):
+class ConnectionOptions(TypedDict, total=False):
+    """Options of a flow's listeners. None leaves an option out, or removes it."""
+
+    bind_address: str | None
+    ports: int | str | None
+    encrypt: bool | None
+    tls_certificate: str | Path | None
+    tls_key: str | Path | None
+    tls_authority: str | Path | None
+    tls_name: str | None
+
+
+class FlowOptions(OperatorOptions, ConnectionOptions, total=False):
     """Options of a whole flow (`reshape.read`, `Flow.options`). None leaves an option out, or removes it."""
 
     name: str | None
@@ -63,10 +84,6 @@ class FlowOptions(OperatorOptions, total=False):
     control_delay_s: float | None
     report_s: float | None
     event_log: str | Path | None
-    tls_certificate: str | Path | None
-    tls_key: str | Path | None
-    tls_authority: str | Path | None
-    tls_name: str | None
 
 
 def _setting(key: str, read: Read, default: Any, *, per_operator: bool = False) -> Any:
@@ -97,12 +114,19 @@ class FlowSettings:
     - ``report_s``: seconds between two reports of a task, and between two looks of the strategy at them. They
       are further apart where a flow has more than 64 tasks: reports are not to keep the driver busy.
     - ``event_log``: a directory that gets a file of JSON lines per run, with every report and every decision.
+    - ``bind_address``: where listeners of the driver and of hosts are opened on a cluster, 0.0.0.0 or :: for all
+      addresses. Unless given: only at the address that the others use, in the driver at spark.driver.bindAddress.
+    - ``ports``: the port of these listeners, or a range ("40000-40100") of which each takes one that is free; the
+      system chooses unless given. A driver has one listener, and each host of each flow that runs.
+    - ``encrypt``: whether connections of the flow and rows on disk are encrypted, by a certificate and keys that are
+      made for it. They are, too, where Spark is told to encrypt its own (spark.network.crypto.enabled,
+      spark.ssl.enabled, spark.ssl.rpc.enabled, spark.io.encryption.enabled). Needs the package cryptography.
     - ``tls_certificate``, ``tls_key``, ``tls_authority``: PEM files on the driver. Given, all connections of the flow
       are encrypted. ``tls_name`` is the name in the certificate. The key travels to the tasks with the job, so let
       Spark encrypt its own connections too (spark.network.crypto.enabled).
     """
 
-    name: str = _setting("name", text, "flow")
+    name: str = _setting("name", label, "flow")
     hosts: int | None = _setting("hosts", count(MOST_WORKERS), None)
     workers: int | None = _setting("workers", count(MOST_WORKERS), None)
     queue_bytes: int = _setting("queueMemory", size, 256 * 1024 * 1024)
@@ -116,6 +140,9 @@ class FlowSettings:
     control_delay_s: float = _setting("controlDelay", number(0.0, SECONDS), 0.0)
     report_s: float = _setting("reportInterval", number(0.02, "a number of seconds, 0.02 or more"), REPORT_S)
     event_log: str | None = _setting("eventLog", text, None)
+    bind_address: str | None = _setting("bindAddress", text, None)
+    ports: str | None = _setting("ports", ports, None)
+    encrypt: bool = _setting("encrypt", flag, False)
     tls_certificate: str | None = _setting("tls.certificate", text, None)
     tls_key: str | None = _setting("tls.key", text, None)
     tls_authority: str | None = _setting("tls.authority", text, None)
@@ -127,6 +154,11 @@ class FlowSettings:
         of_strategy = {name: value for name, value in options.items() if name in STRATEGY_OPTIONS}
         return replace(self, **own, strategy_options={**self.strategy_options, **of_strategy})
 
+    def listening(self) -> Listening:
+        """Return where listeners are opened."""
+        first, last = map(int, (self.ports or "0-0").split("-"))
+        return Listening(self.bind_address, first, last)
+
     def balancing(self) -> Balancing:
         """Return the strategy with its parameters; those that were not given are the strategy's own defaults."""
         defaults = STRATEGIES[self.strategy].defaults()
@@ -137,8 +169,10 @@ class FlowSettings:
         names = ("tls_certificate", "tls_key", "tls_authority")
         paths = {name: getattr(self, name) for name in names}
         given = [name for name in names if paths[name] is not None]
+        if self.encrypt and self.spill:
+            check_cryptography("the driver")  # executors are told to need it too
         if not given:
-            return None
+            return own_certificate() if self.encrypt else None
         if len(given) < len(names):
             missing = ", ".join(name for name in names if name not in given)
             raise SettingError(f"{', '.join(given)} given without {missing}; TLS needs all three files")
@@ -180,7 +214,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(session: Mapping[str, str], options: Mapping[str, Any]) -> FlowSettings:
-    """The settings of a flow in a session with these settings."""
+    """The settings of a flow in a session with these settings. What Spark encrypts, flows encrypt too."""
     of_session: dict[str, Any] = {}
     for key, value in sorted(session.items()):
         if not key.startswith(PREFIX):
@@ -190,6 +224,8 @@ def settings_of(session: Mapping[str, str], options: Mapping[str, Any]) -> FlowS
             raise SettingError(f"there is no setting {key}{_meant(key, _NAMES)}; {_listed(_NAMES)}")
         of_session[name] = _checked(name, key, value)
     settings = FlowSettings().with_options({**of_session, **checked_options(options)})
+    if any(session.get(key, "").strip().lower() == "true" for key in ENCRYPTION):
+        settings = replace(settings, encrypt=True)
     if settings.hosts is not None and settings.workers is not None and settings.workers < settings.hosts:
         raise SettingError(
             f"workers = {settings.workers} is less than hosts = {settings.hosts}; each host needs a worker of its own: "

@@ -251,6 +251,8 @@ class Flow:
             of_operator = settings.with_options(options)
             return of_operator.balancing(), of_operator.cost_s_per_row
 
+        names, advice = self._pruned.schema.names, "rename one in the DataFrame that the flow reads"
+        two_sided.refuse_twice("flow", names, "the result would have more than one", advice)
         planner = Planner(tuned, combine=settings.combine)
         plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
         return replace(plan, report_s=settings.report_s)
@@ -258,11 +260,19 @@ class Flow:
     def _launched(self, settings: FlowSettings, *, previews: bool, exchange: bool) -> LaunchedFlow:
         plan = self._plan(settings)
         check_strategies(plan)
+        hosts = HostSettings(
+            settings.queue_bytes,
+            settings.spill,
+            settings.spill_limit_bytes,
+            previews,
+            settings.encrypt,
+            settings.listening(),
+        )
         return LaunchedFlow(
             self._tree.spark,
             plan,
             self._sources(settings),
-            HostSettings(settings.queue_bytes, settings.spill, settings.spill_limit_bytes, previews),
+            hosts,
             exchange=exchange,
             tls=settings.tls(),
             log_directory=settings.event_log,

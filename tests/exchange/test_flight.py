@@ -501,11 +501,12 @@ def test_shutdown_leaves_no_port_and_no_thread(listen: Callable[..., Listener]) 
 
 def test_shutdown_does_not_wait_for_open_streams(listen: Callable[..., Listener]) -> None:
     """A sender that neither sends nor closes: Flight alone would wait for it for ever."""
+    other_inbox = Inbox()
+    other = outlet_to(listen(other_inbox))
     before = python_threads()
     taken = threading.Semaphore(0)
     inbox = Inbox(lambda _: taken.release())
-    listener, other_inbox = listen(inbox), Inbox()
-    other = outlet_to(listen(other_inbox))
+    listener = listen(inbox)
     outlet = outlet_to(listener)
     outlet.send(*sample_messages(1)[0])
     assert taken.acquire(timeout=SOON_S)

@@ -83,6 +83,36 @@ def test_all_kinds_of_columns_come_back(tmp_path: Path) -> None:
         assert segment.read().to_pylist() == part.to_pylist()
 
 
+def test_encrypted_rows_come_back_and_cannot_be_read_on_disk(tmp_path: Path) -> None:
+    batch = pa.record_batch({"text": ["the secret of row"] * 50, "n": range(50)})
+    for encrypted in (False, True):
+        space = SpillSpace([str(tmp_path)], encrypted=encrypted)
+        segment = Segment(space, batch.schema)
+        written = [batch, batch.slice(10, 5), batch.slice(0, 0)]
+        numbered = [segment.write(part) for part in written]
+        segment.finish()
+        (path,) = files(tmp_path)
+        assert (b"secret of row" in path.read_bytes()) is not encrypted
+        assert (b"text" in path.read_bytes()) is not encrypted
+        assert [segment.read(number).to_pylist() for number in reversed(numbered)] == [
+            part.to_pylist() for part in reversed(written)
+        ]
+        space.close()
+
+
+@pytest.mark.parametrize("damage", ["a changed byte", "cut", "garbled"])
+def test_encrypted_rows_that_were_changed_are_not_taken(tmp_path: Path, damage: str) -> None:
+    segment = Segment(SpillSpace([str(tmp_path)], encrypted=True), numbers(0).schema)
+    segment.write(numbers(0))
+    segment.finish()
+    (path,) = files(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 1
+    path.write_bytes({"a changed byte": bytes(data), "cut": bytes(data[:15]), "garbled": b"\xff" * len(data)}[damage])
+    with pytest.raises(SpillError, match="cannot keep waiting rows"):
+        segment.read()
+
+
 def test_rows_without_columns_are_still_rows(tmp_path: Path) -> None:
     batch = numbers(0, 7).select([])
     segment = Segment(SpillSpace([str(tmp_path)]), batch.schema)

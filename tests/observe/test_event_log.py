@@ -4,6 +4,8 @@ import json
 import threading
 from pathlib import Path
 
+import pytest
+
 from reshape.observe.event_log import EventLog
 
 
@@ -55,3 +57,16 @@ def test_a_second_run_of_the_same_name_is_added(tmp_path: Path) -> None:
         log.write("report", number)
         log.close()
     assert [json.loads(line)["seconds"] for line in log.path.read_text().splitlines()] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "run", ["../../x-1", "/etc/x-1", "a/b-1", "..", "nul\0-1", "日本 ü-1", "x" * 5_000 + "-1", "日" * 300 + "-1", "."]
+)
+def test_no_name_leaves_the_folder(tmp_path: Path, run: str) -> None:
+    folder = tmp_path / "logs" / "here"
+    log = EventLog(str(folder), run)
+    log.write("report", 0)
+    log.close()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [log.path]
+    assert log.path.parent == folder
+    assert log.path.stem.endswith("-1") == run.endswith("-1"), "what makes it unique stays"

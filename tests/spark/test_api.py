@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
+from reshape.conf import session_settings
 from reshape.flow import Flow
 
 from ..certificates import certificate_for
@@ -321,3 +322,15 @@ def test_all_connections_of_a_flow_can_be_encrypted(left: DataFrame, right: Data
     assert "connections: TLS" in flow._explained()
     df = flow.toDF()
     assert rows(df) == rows(left.join(right, "k").groupBy("name").count())
+
+
+def test_keys_can_be_made_for_a_flow(spark: SparkSession) -> None:
+    wide = spark.range(0, 4_000, 1, 3).selectExpr("id % 70 AS k", "repeat(concat('text ', id), 40) AS t")
+    few = spark.range(0, 60, 1, 2).selectExpr("id % 50 AS k", "id AS w")
+    # A memory of this size holds no batch, so rows go to disk.
+    options: dict[str, Any] = {"encrypt": True, "queue_bytes": "8k", "ports": "42000-42999"}
+    flow = reshape.read(wide, hosts=2, **options).join(few, "k").groupBy("w").agg(F.max("t"))
+    assert "then disk, encrypted" in flow._explained()
+    assert "connections: TLS" in flow._explained()
+    assert rows(flow.toDF()) == rows(wide.join(few, "k").groupBy("w").agg(F.max("t")))
+    assert session_settings(spark)["spark.driver.bindAddress"] == "127.0.0.1", "those of the application are seen too"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
+from reshape.conf import PREFIX, settings_of
 from reshape.driver.session import check
 from reshape.driver.slots import FlowSlots
 from reshape.errors import FlowError, SettingError, TooFewSlots, UnsuitableSession
@@ -186,6 +189,32 @@ def test_settings_that_rule_flows_out(
         reshape.read(df).groupBy("k").count().toDF()
     monkeypatch.undo()
     check(spark, FlowSlots("small", 1, sources=True))
+
+
+def test_settings_that_are_named_exist(spark: SparkSession) -> None:
+    """In the texts of the package, whatever they are for: Spark itself knows its own, `reshape.conf` ours."""
+    jvm: Any = spark._jvm
+    named = {name for path in Path(reshape.__file__).parent.rglob("*.py") for name in NAMED.findall(_texts(path))}
+    ours = {name for name in named if name.startswith(PREFIX)}
+    with pytest.raises(SettingError) as caught:
+        settings_of({f"{PREFIX}nothingLikeIt": "1"}, {})
+    assert ours <= set(str(caught.value).partition("there are ")[2].split(", "))
+    entries = jvm.org.apache.spark.internal.config.ConfigEntry
+    unknown = {name for name in named - ours if entries.findEntry(name) is None}
+    assert unknown - {"spark.log"} <= OF_NO_REGISTRY  # but for the name of a file
+    assert len(named - ours) > 10
+
+
+# Spark reads these by their names alone.
+OF_NO_REGISTRY = {"spark.app.name", "spark.local.dir", "spark.master", "spark.ssl.enabled", "spark.ssl.rpc.enabled"}
+# Whole names; those that end in a star or a dot stand for many.
+NAMED = re.compile(r"(?<![\w.])spark\.[a-z]\w*(?:\.\w+)*(?![\w*(]|\.(?!\s))")
+
+
+def _texts(path: Path) -> str:
+    """All texts in a file's code, comments left out."""
+    tree = ast.parse(path.read_text())
+    return "\0".join(str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant))
 
 
 def test_settings(spark: SparkSession, df: DataFrame) -> None:

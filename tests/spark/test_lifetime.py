@@ -11,6 +11,7 @@ import reshape
 from reshape.driver import launch
 from reshape.driver.attempts import Attempts
 from reshape.driver.service import DriverService
+from reshape.exchange.addresses import AS_NEEDED
 
 
 def joined(spark: SparkSession) -> DataFrame:
@@ -20,7 +21,7 @@ def joined(spark: SparkSession) -> DataFrame:
 
 def service(spark: SparkSession) -> DriverService:
     """The one of flows without TLS; other tests of this session may have used it."""
-    return launch._SERVICES[spark.sparkContext][None]
+    return launch._SERVICES[spark.sparkContext][None, AS_NEEDED]
 
 
 def collect_garbage(spark: SparkSession) -> None:

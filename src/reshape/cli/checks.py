@@ -87,7 +87,7 @@ def check_java() -> Check:
 
 
 def check_pyspark() -> Check:
-    return check_package("pyspark", "PySpark", oldest=(4, 1), below=(5,), wanted="pyspark>=4.1,<5")
+    return check_package("pyspark", "PySpark", oldest=(4, 3), below=(4, 4), wanted="pyspark>=4.3,<4.4")
 
 
 def check_pandas() -> Check:

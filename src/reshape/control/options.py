@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = "a number of seconds, 0 or more"
+LONGEST_LABEL = 200
 ROWS = "a number of rows, more than 0"
 
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_RANGE = re.compile(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?")
 _PAIRS = re.compile(r"\d+:( *\d+)+(, *\d+:( *\d+)+)*")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TRUTH = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False, "on": True, "off": False}
@@ -42,6 +44,28 @@ def text(value: Any) -> str:
     if not isinstance(value, str | Path) or not str(value).strip():
         raise ValueError("a text")
     return str(value)
+
+
+def label(value: Any) -> str:
+    """What a thing is called, in one line: it stands in messages, in job descriptions and in names of files."""
+    name = text(value)
+    if len(name) > LONGEST_LABEL or not name.isprintable():
+        raise ValueError(f"a text of at most {LONGEST_LABEL} characters that can all be printed")
+    return name
+
+
+def ports(value: Any) -> str:
+    """The first and the last of a range."""
+    expected = ValueError('a port from 1024 to 65535, or a range of them such as "40000-40100"')
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise expected
+    given = _RANGE.fullmatch(str(value))
+    if given is None:
+        raise expected
+    lowest, highest = int(given[1]), int(given[2] or given[1])
+    if not 1024 <= lowest <= highest <= 65_535:
+        raise expected
+    return f"{lowest}-{highest}"
 
 
 def flag(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import weakref
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ from reshape.driver.interrupt import stop_flows_on_interrupt
 from reshape.driver.lifetime import runnable
 from reshape.driver.packed import HOST_COLUMN, Packing, unpacking
 from reshape.driver.service import DriverService
-from reshape.driver.session import check, driver_address, is_local, result_folder
+from reshape.driver.session import check, driver_address, driver_listening, is_local, result_folder
 from reshape.driver.session_flows import SessionFlows, all_sessions, flows_of
 from reshape.driver.slot_watch import Watched
 from reshape.driver.slots import FlowSlots
 from reshape.driver.spark_cluster import SparkCluster
+from reshape.exchange.addresses import Listening
 from reshape.exchange.flight import Tls
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
@@ -29,7 +31,9 @@ from reshape.scan.source import Source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SERVICES: weakref.WeakKeyDictionary[Any, dict[Tls | None, DriverService]] = weakref.WeakKeyDictionary()
+_SERVICES: weakref.WeakKeyDictionary[Any, dict[tuple[Tls | None, Listening], DriverService]] = (
+    weakref.WeakKeyDictionary()
+)
 _LOCK = threading.Lock()
 
 
@@ -66,10 +70,12 @@ class LaunchedFlow:
         cluster = SparkCluster(spark, plan, sources, address)
         watch = _Watch(flows, slots, cluster)
         attempts = Attempts(slots.name, plan, cluster, scans, tls, log_directory, watch=watch)
-        service = _service(spark, tls)
+        if is_local(spark):
+            settings = replace(settings, listening=settings.listening.on_loopback())
+        service = _service(spark, tls, driver_listening(spark, settings.listening))
         service.drop_unneeded()
         location = service.register(attempts.name, attempts)
-        folder = result_folder(spark) if exchange else None
+        folder = result_folder(spark, encrypt=settings.encrypt) if exchange else None
         packing = Packing(folder) if exchange else None
         hosts = cluster.hosts(settings, local=is_local(spark), packing=packing)
         service.keep_while(attempts.name, can_run := runnable(hosts), partial(_remove, folder))
@@ -107,19 +113,19 @@ def _interrupt() -> None:
     for flows in all_sessions():
         flows.turns.stop_all("Ctrl-C")
     with _LOCK:
-        services = [service for by_tls in _SERVICES.values() for service in by_tls.values()]
+        services = [service for of_context in _SERVICES.values() for service in of_context.values()]
     for service in services:
         service.interrupt("Ctrl-C")
 
 
-def _service(spark: SparkSession, tls: Tls | None) -> DriverService:
-    """The driver's end of all flows of this application that use this certificate, or none."""
+def _service(spark: SparkSession, tls: Tls | None, listening: Listening) -> DriverService:
+    """The driver's end of all flows of this application that use this certificate, or none, and these ports."""
     with _LOCK:
         for context, stale in list(_SERVICES.items()):
             if context._jsc is None:  # stopped
                 for service in stale.values():
                     service.close()
         services = _SERVICES.setdefault(spark.sparkContext, {})
-        if tls not in services:
-            services[tls] = DriverService(driver_address(spark), tls)
-        return services[tls]
+        if (tls, listening) not in services:
+            services[tls, listening] = DriverService(driver_address(spark), tls, listening)
+        return services[tls, listening]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from reshape.errors import ReshapeError
+from reshape.exchange.addresses import AS_NEEDED, Listening
 from reshape.exchange.flight import Access, Listener, Tls
 from reshape.protocol.codec import decode_poll, decode_reports, encode_answer, encode_orders
 from reshape.protocol.link import POLL_S
@@ -36,8 +37,9 @@ class ControlledFlow(Protocol):
 class DriverService:
     """Listens while at least one flow is registered. Flows are told apart by name, admitted by secret."""
 
-    def __init__(self, address: str, tls: Tls | None = None) -> None:
+    def __init__(self, address: str, tls: Tls | None = None, listening: Listening = AS_NEEDED) -> None:
         self._address = address
+        self._listening = listening
         self._tls = tls
         self._flows: dict[str, ControlledFlow] = {}
         self._needed: dict[str, Callable[[], bool]] = {}
@@ -56,6 +58,7 @@ class DriverService:
                     self._tls,
                     actions={"report": self._report, "orders": self._orders},
                     notes=self._note,
+                    listening=self._listening,
                 )
             return self._listener.location
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reshape.driver.session_flows import flows_of
 from reshape.driver.slots import FlowSlots, can_end, hosts_beside_sources
 from reshape.errors import TooFewSlots, UnsuitableSession
+from reshape.exchange.addresses import LOCAL, Listening, resolved
 from reshape.machine.resources import cores
 
 if TYPE_CHECKING:
@@ -21,20 +22,37 @@ def is_local(spark: SparkSession) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def result_folder(spark: SparkSession) -> str | None:
+def result_folder(spark: SparkSession, *, encrypt: bool) -> str | None:
     """A new folder for the rows of a result that all tasks can read; it goes with the application, if not before.
     None where tasks are on several machines, or rows on disk have to be encrypted: there Spark keeps them."""
-    context = spark.sparkContext
-    if not is_local(spark) or context.getConf().get("spark.io.encryption.enabled", "false") == "true":
+    if encrypt or not is_local(spark):
         return None
-    return tempfile.mkdtemp(prefix="reshape-result-", dir=str(context._temp_dir))
+    return tempfile.mkdtemp(prefix="reshape-result-", dir=str(spark.sparkContext._temp_dir))
 
 
 def driver_address(spark: SparkSession) -> str:
     """Where executors reach the driver: loopback when they are in the same process."""
     if is_local(spark):
-        return "127.0.0.1"
-    return socket.gethostbyname(spark.sparkContext.getConf().get("spark.driver.host", "localhost"))
+        return LOCAL
+    host = spark.sparkContext.getConf().get("spark.driver.host") or ""
+    try:
+        if host:
+            return resolved(host)
+        cause = "is not set"
+    except OSError as error:
+        cause = f"is {host!r}, which has no address here ({error})"
+    raise UnsuitableSession(
+        f"executors reach the driver at spark.driver.host, which {cause}: set it to a name or address of the driver's "
+        "machine"
+    )
+
+
+def driver_listening(spark: SparkSession, listening: Listening) -> Listening:
+    """Where the driver listens: as Spark's own listeners do, unless flows have a setting of their own."""
+    if is_local(spark):
+        return listening.on_loopback()
+    bind = listening.bind or spark.sparkContext.getConf().get("spark.driver.bindAddress")
+    return replace(listening, bind=bind)
 
 
 def check(spark: SparkSession, flow: FlowSlots) -> None:

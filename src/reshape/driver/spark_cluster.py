@@ -13,6 +13,7 @@ from reshape.driver.cluster import TaskFate
 from reshape.driver.job_properties import JobProperties
 from reshape.driver.packed import PACKED, ArrowFunction, Packing
 from reshape.driver.session_flows import hosts_function_name
+from reshape.exchange.addresses import LOCAL
 from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
 from reshape.plan.physical import Edge, PhysicalPlan
@@ -103,7 +104,7 @@ def host_function(
         index = context.partitionId()
         for _ in batches:
             pass  # the input only makes the task exist
-        address = "127.0.0.1" if local else own_address(context.getTaskInfos()[index].address)
+        address = LOCAL if local else own_address(context.getTaskInfos()[index].address, settings.listening.bind)
         task = (context.stageId(), context.taskAttemptId())
         # Closed here: whatever ends the task outside of it would leave it to the garbage collector.
         with closing(Host(plan, index, flow, settings, address, *task, scans=scans).results()) as results:

@@ -33,5 +33,23 @@ class SpillError(ExchangeError):
     """Waiting rows could not be written to disk or read back."""
 
 
+class PortsTaken(ExchangeError):
+    """No listener can be opened at an address, or on any of its ports."""
+
+    def __init__(self, address: str, first: int, last: int, cause: str) -> None:
+        super().__init__(address, first, last, cause)
+        self.address = address
+        self.first = first
+        self.last = last
+        self.cause = cause
+
+    def __str__(self) -> str:
+        ports = "any port" if not self.last else f"a port from {self.first} to {self.last}"
+        return (
+            f"cannot listen at {self.address} on {ports}: {self.cause}. Set spark.reshape.bindAddress to an address of "
+            "this machine, or spark.reshape.ports to more ports that are free"
+        )
+
+
 class BackPressureTimeout(ExchangeError):
     """A queue stayed full for longer than the time limit."""

@@ -1,4 +1,7 @@
-"""Waiting rows on disk: Arrow IPC streams, compressed; each batch can be read back by itself."""
+"""Waiting rows on disk: Arrow IPC streams, compressed; each batch can be read back by itself.
+
+Where a session asks for it they are encrypted (AES-GCM), with a key that never leaves the memory of the task.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import contextlib
 import fcntl
 import logging
 import os
+import secrets
 import shutil
+import struct
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +20,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyarrow import ipc
 
+from reshape.exchange.certificates import check_cryptography
 from reshape.exchange.errors import SpillError
 
 LOG = logging.getLogger(__name__)
@@ -23,14 +29,44 @@ T = TypeVar("T")
 
 _PREFIX = "reshape-spill-"
 
+# Before each encrypted batch: its nonce, and how many bytes follow.
+_SEALED = struct.Struct("<12sQ")
+
 # lz4 costs a fraction of what the disk does and halves what typical rows take.
 _OPTIONS = ipc.IpcWriteOptions(compression="lz4")
+
+
+class _Seal:
+    """Encrypts what goes to disk; what was changed there is not taken for rows again."""
+
+    def __init__(self) -> None:
+        check_cryptography("an executor")
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._cipher = AESGCM(secrets.token_bytes(32))
+
+    def seal(self, data: pa.Buffer) -> tuple[bytes, bytes]:
+        """A header and what follows it."""
+        nonce = secrets.token_bytes(12)
+        sealed = self._cipher.encrypt(nonce, memoryview(data).cast("B"), None)
+        return _SEALED.pack(nonce, len(sealed)), sealed
+
+    def open(self, file: pa.NativeFile) -> pa.Buffer:
+        """The next batch of a file. Raises OSError."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            nonce, size = _SEALED.unpack(file.read(_SEALED.size))
+            return pa.py_buffer(self._cipher.decrypt(nonce, file.read(min(size, file.size())), None))
+        except (InvalidTag, struct.error) as error:
+            raise OSError("the file was changed") from error
 
 
 class SpillSpace:
     """A directory of one host task, below one of Spark's local directories; removed with everything in it."""
 
-    def __init__(self, parents: list[str], limit_bytes: int | None = None) -> None:
+    def __init__(self, parents: list[str], limit_bytes: int | None = None, *, encrypted: bool = False) -> None:
+        self.seal = _Seal() if encrypted else None
         self._parents = parents or [tempfile.gettempdir()]
         self._limit = limit_bytes
         self._directory: Path | None = None
@@ -158,12 +194,18 @@ class Segment:
 
     def _write_stream(self, batch: pa.RecordBatch) -> None:
         """Each batch is a stream of its own, so that it can be read without those before it."""
-        with ipc.new_stream(self._file, self.schema, options=_OPTIONS) as writer:
+        seal = self._space.seal
+        sink = self._file if seal is None else pa.BufferOutputStream()
+        with ipc.new_stream(sink, self.schema, options=_OPTIONS) as writer:
             writer.write_batch(batch)
+        if seal is not None:
+            for part in seal.seal(sink.getvalue()):
+                self._file.write(part)
 
     def _read_at(self, place: int) -> pa.RecordBatch:
         self._file.seek(place)
-        return ipc.open_stream(self._file).read_next_batch()
+        seal = self._space.seal
+        return ipc.open_stream(self._file if seal is None else seal.open(self._file)).read_next_batch()
 
     def close(self) -> None:
         self.open_for_writing = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import time
 from collections.abc import Generator, Mapping
 from concurrent.futures import Future
@@ -14,6 +13,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
+from reshape.exchange.addresses import AS_NEEDED, Listening, resolved
 from reshape.exchange.flight import Listener, Receiver
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.spill import SpillSpace, sweep
@@ -40,6 +40,8 @@ class HostSettings:
     spill: bool = True
     spill_limit_bytes: int | None = None
     previews: bool = True  # is there anybody to show a running result to?
+    encrypt: bool = False  # rows on disk; connections are encrypted by what a flow's address says
+    listening: Listening = AS_NEEDED
 
 
 class Host:
@@ -64,11 +66,13 @@ class Host:
         self._scans = scans
         spaces = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if path]
         sweep(spaces)
-        self._space = SpillSpace(spaces, settings.spill_limit_bytes) if settings.spill else None
+        limit, encrypt = settings.spill_limit_bytes, settings.encrypt
+        self._space = SpillSpace(spaces, limit, encrypted=encrypt) if settings.spill else None
         ports = [len(operator.ports) for operator in plan.operators for _ in plan.workers_of(index)]
         self._queues = HostQueues(ports, settings.queue_bytes, self._space)
         self._running: Future[RunningHost] = Future()
-        self._listener = Listener(address, lambda: [flow.access.secret], flow.access.tls, self._open_stream)
+        access, listening = flow.access, settings.listening
+        self._listener = Listener(address, lambda: [access.secret], access.tls, self._open_stream, listening=listening)
         self._ready = HostReady(index, stage, task, self._listener.location)
 
     def results(self) -> Generator[pa.RecordBatch, None, None]:
@@ -137,10 +141,16 @@ class Host:
         self._listener.shutdown()
 
 
-def own_address(task_address: str) -> str:
+def own_address(task_address: str, bind: str | None) -> str:
     """The address of this executor as the others see it, from Spark's own list of barrier tasks."""
     name = task_address.rsplit(":", 1)[0]
     try:
-        return socket.gethostbyname(name)
-    except OSError:
-        return "127.0.0.1"
+        return resolved(name)
+    except OSError as error:
+        if bind is not None:  # only others have to find it by its name
+            return name
+        raise FlowFailed(
+            f"the host on {name}",
+            f"its name has no address there ({error}): let it have one, or set spark.reshape.bindAddress to an address "
+            "to listen at (0.0.0.0 for all)",
+        ) from None

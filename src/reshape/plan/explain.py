@@ -31,13 +31,14 @@ def _head(plan: PhysicalPlan, settings: FlowSettings) -> str:
     if not plan.operators:
         return f"flow {plan.name!r}: no operator, so Spark alone runs it"
     hosts = ", ".join(f"host {host}: {_range(plan.workers_of(host))}" for host in range(plan.hosts))
+    disk = "disk, encrypted" if settings.encrypt else "disk"
     return (
         f"flow {plan.name!r}: {_count(plan.hosts, 'host')} (Spark tasks of one barrier stage), "
         f"{_count(plan.workers, 'worker')} of each operator ({hosts})\n"
         f"  queues: {settings.queue_bytes / (1 << 20):,.4g} MiB a host, then "
-        f"{'disk' if settings.spill else 'senders wait'}; "
+        f"{disk if settings.spill else 'senders wait'}; "
         f"combine before sending: {'yes' if settings.combine else 'no'}; "
-        f"connections: {'TLS' if settings.tls_certificate else 'not encrypted'}"
+        f"connections: {'TLS' if settings.tls_certificate or settings.encrypt else 'not encrypted'}"
     )
 
 

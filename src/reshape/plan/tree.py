@@ -14,7 +14,7 @@ from reshape.operators.recast import Recast
 from reshape.operators.spec import Spec
 from reshape.plan.analysis import Input
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
-from reshape.plan.types import exact_cast, spark_type, to_arrow, type_name
+from reshape.plan.types import arrow_type, exact_cast, spark_type, to_arrow, type_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,6 +35,7 @@ class Tree:
                     f"column {field.name!r} is {field.dataType.simpleString()}, but flows compare texts by their "
                     "bytes; cast it to string in the DataFrame that the flow reads"
                 )
+        _check_types(df)
         return cls(SourceNode(0, to_arrow(df.schema), projected), (df,))
 
     @property
@@ -85,6 +86,19 @@ class Tree:
             return SourceNode(node.number, to_arrow(sources[node.number].schema), projected)
 
         return Tree(changed(self.node), tuple(sources))
+
+
+def _check_types(df: DataFrame) -> None:
+    from pyspark.errors import PySparkTypeError
+
+    for field in df.schema:
+        try:
+            arrow_type(field.dataType)
+        except PySparkTypeError as error:
+            raise FlowError(
+                f"column {field.name!r} is {field.dataType.simpleString()}, which PySpark cannot bring into Arrow; "
+                "drop it, or cast it in the DataFrame that the flow reads"
+            ) from error
 
 
 def recast(tree: Tree, what: str, columns: Sequence[int], schema: pa.Schema) -> Tree:

@@ -171,7 +171,10 @@ def _join_output(
     output += [OutputColumn(name, left=i) for i, name in enumerate(left.names) if i not in left_keys]
     if not one_sided:
         output += [OutputColumn(name, right=i) for i, name in enumerate(right.names) if i not in right_keys]
-    refuse_twice("join", [column.name for column in output], "both sides have a", "rename one before the join")
+    names = [column.name for column in output]
+    for names_of_side in (left.names, [] if one_sided else right.names):
+        refuse_twice("join", names_of_side, "one side has more than one", "rename one before the join")
+    refuse_twice("join", names, "both sides have a", "rename one before the join")
     return tuple(output)
 
 

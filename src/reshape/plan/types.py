@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +24,7 @@ def to_arrow(schema: StructType) -> pa.Schema:
     """The Arrow schema of rows with this Spark schema. Timestamps count from 1970 UTC whatever the session's zone."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    # PySpark 4.1 and 4.2 take UTC by themselves and have no such parameter.
-    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    arrow: pa.Schema = to_arrow_schema(schema, **zone)
+    arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     return pa.schema([field.remove_metadata() for field in arrow])
 
 

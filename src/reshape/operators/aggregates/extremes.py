@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
-from reshape.kernels.hashing import fixed_words, validity
-from reshape.operators.aggregates.base import AggregateLogic, Groups, present, unsupported
+from reshape.kernels.hashing import validity
+from reshape.operators.aggregates.base import AggregateLogic, Groups, as_doubles, present, unsupported
 from reshape.operators.aggregates.description import Aggregate, OfColumn, SparkCall
 from reshape.operators.aggregates.registry import spark_function
 
@@ -20,7 +20,8 @@ _ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 @spark_function("Min", "min")
 @dataclass(frozen=True, slots=True)
 class Min(OfColumn):
-    """NaN is greater than all numbers, strings are ordered by their bytes."""
+    """NaN is greater than all numbers, strings are ordered by their bytes. Of zeros Spark keeps one that it met; which
+    of them, where both signs are there, nobody promises."""
 
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return ExtremeLogic(fields[0], "min")
@@ -29,7 +30,8 @@ class Min(OfColumn):
 @spark_function("Max", "max")
 @dataclass(frozen=True, slots=True)
 class Max(OfColumn):
-    """NaN is greater than all numbers, strings are ordered by their bytes."""
+    """NaN is greater than all numbers, strings are ordered by their bytes. Of zeros Spark keeps one that it met; which
+    of them, where both signs are there, nobody promises."""
 
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return ExtremeLogic(fields[0], "max")
@@ -70,12 +72,12 @@ class ExtremeLogic(AggregateLogic):
         array = columns[0]
         if pat.is_null(self._kind):
             return [pa.nulls(groups.count)]
+        if pat.is_duration(self._kind):  # Arrow has no such extremes of it
+            return [self._extremes(array.cast(pa.int64()), groups).cast(self._kind)]
         if not pat.is_floating(self._kind):
             return [self._extremes(array, groups)]
         values, groups = present(array, groups)
-        words = fixed_words(values)
-        assert words is not None
-        best = self._extremes(pa.array(_ordered(words[0].view(np.int64))), groups)
+        best = self._extremes(pa.array(_ordered(_bits(values))), groups)
         absent = validity(best)
         floats = _ordered(best.fill_null(0).to_numpy()).view(np.float64)
         return [pa.array(floats, mask=None if absent is None else ~absent).cast(self._kind)]
@@ -120,6 +122,12 @@ class FirstLogic(AggregateLogic):
     def _first(array: pa.Array, groups: Groups) -> list[pa.Array]:
         rows = groups.first_rows()
         return [array.take(pa.array(rows, mask=rows < 0)), pa.array(rows >= 0)]
+
+
+def _bits(values: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Floats as the bits of doubles; zeros keep their sign, and all NaN are the same, a positive one."""
+    doubles = as_doubles(values)
+    return np.where(np.isnan(doubles), np.nan, doubles).view(np.int64)
 
 
 def _ordered(bits: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

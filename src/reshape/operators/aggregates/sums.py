@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
+from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from reshape.kernels.hashing import fixed_words, validity
@@ -20,7 +22,7 @@ from reshape.operators.aggregates.base import (
     present,
     unsupported,
 )
-from reshape.operators.aggregates.description import OfColumn
+from reshape.operators.aggregates.description import Aggregate, OfColumn, SparkCall
 from reshape.operators.aggregates.registry import spark_function
 from reshape.operators.aggregates.wide_integers import decimals, grouped_sums
 from reshape.operators.errors import OutOfRange
@@ -31,29 +33,58 @@ _MOST_DIGITS = 38  # of a Spark decimal
 _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
 
 
-@spark_function("Sum", "sum")
+class EvalMode(StrEnum):
+    """What becomes of a result that does not fit its type, in Spark's words: an error (ANSI), null (TRY: try_sum,
+    try_avg), or, with spark.sql.ansi.enabled off, null for decimals and the lowest 64 bits for integers (LEGACY)."""
+
+    ANSI = "ANSI"
+    TRY = "TRY"
+    LEGACY = "LEGACY"
+
+
+@spark_function("Sum", "sum (try_sum)")
 @dataclass(frozen=True, slots=True)
 class Sum(OfColumn):
     """Integers give a long, decimal(p, s) gives decimal(min(38, p + 10), s), floats give a double."""
+
+    mode: EvalMode = EvalMode.ANSI
+
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return tuple(cls("result", 1, mode) for mode in EvalMode)
+
+    @classmethod
+    def of_call(cls, call: SparkCall) -> Aggregate:
+        return cls(call.name, call.column(), EvalMode(str(call.function.evalContext().evalMode())))
 
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         kind = fields[0].type
         if pat.is_floating(kind) or pat.is_null(kind):
             return SumOfDoubles()
         if pat.is_integer(kind) or pat.is_decimal(kind):
-            return SumOfIntegers(fields[0])
+            return SumOfIntegers(fields[0], self.mode)
         raise unsupported("sum", fields[0])
 
 
-@spark_function("Average", "mean (avg)")
+@spark_function("Average", "mean (avg, try_avg)")
 @dataclass(frozen=True, slots=True)
 class Mean(OfColumn):
     """A double, or decimal(min(38, p + 4), min(38, s + 4)) of a decimal(p, s)."""
 
+    mode: EvalMode = EvalMode.ANSI
+
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return tuple(cls("result", 1, mode) for mode in EvalMode)
+
+    @classmethod
+    def of_call(cls, call: SparkCall) -> Aggregate:
+        return cls(call.name, call.column(), EvalMode(str(call.function.evalMode())))
+
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         kind = fields[0].type
         if pat.is_decimal(kind):
-            return MeanOfDecimals(fields[0])
+            return MeanOfDecimals(fields[0], self.mode)
         if pat.is_integer(kind) or pat.is_floating(kind) or pat.is_null(kind):
             return MeanOfDoubles()
         raise unsupported("mean", fields[0])
@@ -77,10 +108,11 @@ class SumOfDoubles(AggregateLogic):
 
 
 class SumOfIntegers(AggregateLogic):
-    """Integers and decimals: exact in a wider state, so that only a result that does not fit is an error."""
+    """Integers and decimals: exact in a wider state, so that only a result that does not fit is an error, or null."""
 
-    def __init__(self, field: pa.Field) -> None:
+    def __init__(self, field: pa.Field, mode: EvalMode) -> None:
         self._column = field.name
+        self._mode = mode
         kind = field.type
         if pat.is_decimal(kind):
             self.output_type = pa.decimal128(min(_MOST_DIGITS, kind.precision + 10), kind.scale)
@@ -103,20 +135,32 @@ class SumOfIntegers(AggregateLogic):
         return self.update(states, groups)
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        sums = states[0]
         if pat.is_decimal(self.output_type):
-            try:
-                return sums.cast(self.output_type)
-            except pa.ArrowInvalid:
+            return self._as_decimals(states[0])
+        return self._as_longs(states[0])
+
+    def _as_decimals(self, sums: pa.Array) -> pa.Array:
+        try:
+            return sums.cast(self.output_type)
+        except pa.ArrowInvalid:
+            if self._mode == EvalMode.ANSI:
                 raise OutOfRange(OPERATOR, "sum", self._column, str(self.output_type)) from None
+        beyond = pa.scalar(Decimal(1).scaleb(self.output_type.precision - self.output_type.scale), sums.type)
+        fits = pc.and_(pc.less(sums, beyond), pc.greater(sums, pc.negate(beyond)))
+        return pc.if_else(fits, sums, None).cast(self.output_type)
+
+    def _as_longs(self, sums: pa.Array) -> pa.Array:
         words = fixed_words(sums)
         assert words is not None
         low, high = (word.view(np.int64) for word in words)
         valid = validity(sums)
+        shown = np.ones(len(low), dtype=np.bool_) if valid is None else valid
         fits = high == low >> 63
-        if not (fits if valid is None else fits | ~valid).all():
+        if self._mode == EvalMode.TRY:
+            shown = shown & fits
+        elif self._mode == EvalMode.ANSI and not (fits | ~shown).all():
             raise OutOfRange(OPERATOR, "sum", self._column, "bigint")
-        return pa.array(low, mask=None if valid is None else ~valid)
+        return nullable(low, ~shown, pa.int64())
 
 
 class MeanOfDoubles(AggregateLogic):
@@ -141,9 +185,10 @@ class MeanOfDoubles(AggregateLogic):
 class MeanOfDecimals(AggregateLogic):
     """Exact sum over count, rounded half up to four digits more."""
 
-    def __init__(self, field: pa.Field) -> None:
-        self._sum = SumOfIntegers(field)
+    def __init__(self, field: pa.Field, mode: EvalMode) -> None:
+        self._sum = SumOfIntegers(field, mode)
         self._column = field.name
+        self._mode = mode
         kind = field.type
         self.state_types = (*self._sum.state_types, pa.int64())
         self.output_type = pa.decimal128(min(_MOST_DIGITS, kind.precision + 4), min(_MOST_DIGITS, kind.scale + 4))
@@ -156,14 +201,15 @@ class MeanOfDecimals(AggregateLogic):
         return [*self._sum.merge(states[:1], groups), pa.array(counts)]
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        # Spark holds the sum as the type of sum(column) and fails where that overflows.
+        # Spark holds the sum as the type of sum(column) and fails, or has null, where that overflows.
         sums = self._sum.finish(states[:1])
         unit = Decimal(1).scaleb(-self.output_type.scale)
         means = [
             None if total is None else _EXACT.quantize(_EXACT.divide(total, Decimal(count)), unit)
             for total, count in zip(sums.to_pylist(), states[1].to_pylist(), strict=True)
         ]
-        try:
-            return pa.array(means, type=self.output_type)
-        except pa.ArrowInvalid:
-            raise OutOfRange(OPERATOR, "mean", self._column, str(self.output_type)) from None
+        beyond = Decimal(1).scaleb(self.output_type.precision - self.output_type.scale)
+        fitting = [mean if mean is None or abs(mean) < beyond else None for mean in means]
+        if self._mode == EvalMode.ANSI and fitting != means:
+            raise OutOfRange(OPERATOR, "mean", self._column, str(self.output_type))
+        return pa.array(fitting, type=self.output_type)

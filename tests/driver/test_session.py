@@ -1,0 +1,55 @@
+"""Addresses: as the session has them, or an error that names the setting; never one that nobody asked for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reshape.driver.session import driver_address, driver_listening
+from reshape.errors import FlowFailed, UnsuitableSession
+from reshape.exchange.addresses import Listening
+from reshape.host.host import own_address
+
+NOWHERE = "no-such-machine.invalid"
+
+
+def session(master: str, **settings: str) -> Any:
+    conf = {f"spark.driver.{name}": value for name, value in settings.items()}
+    return SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: conf))
+
+
+def test_the_driver_is_where_spark_says() -> None:
+    assert driver_address(session("local[2]", host=NOWHERE)) == "127.0.0.1"
+    assert driver_address(session("spark://m:7077", host="192.0.2.7")) == "192.0.2.7"
+    assert driver_address(session("spark://m:7077", host="::1")) == "::1"
+    assert driver_address(session("spark://m:7077", host="[2001:db8::7]")) == "2001:db8::7"
+
+
+def test_a_driver_without_an_address_is_an_error_that_names_the_setting() -> None:
+    with pytest.raises(
+        UnsuitableSession, match=rf"spark\.driver\.host, which is '{NOWHERE}', which has no address here"
+    ):
+        driver_address(session("yarn", host=NOWHERE))
+    with pytest.raises(UnsuitableSession, match=r"spark\.driver\.host, which is not set: set it"):
+        driver_address(session("yarn"))
+
+
+def test_the_driver_listens_where_sparks_own_listeners_do_unless_told() -> None:
+    asked = Listening("192.0.2.1", 5000, 5010)
+    cluster = session("k8s://x", host="driver-svc", bindAddress="10.0.0.4")
+    assert driver_listening(cluster, Listening(None, 5000, 5010)) == Listening("10.0.0.4", 5000, 5010)
+    assert driver_listening(cluster, asked) == asked
+    assert driver_listening(session("yarn", host="x"), Listening()) == Listening()
+    assert driver_listening(session("local[*]", bindAddress="10.0.0.4"), asked) == Listening(None, 5000, 5010)
+
+
+def test_a_host_is_where_spark_says() -> None:
+    assert own_address("192.0.2.7:4040", None) == "192.0.2.7"
+    assert own_address("[::1]:4040", None) == "::1"
+    with pytest.raises(
+        FlowFailed, match=rf"the host on {NOWHERE}: its name has no address.*spark\.reshape\.bindAddress"
+    ):
+        own_address(f"{NOWHERE}:4040", None)
+    assert own_address(f"{NOWHERE}:4040", "0.0.0.0") == NOWHERE
