@@ -80,4 +80,3 @@ def test_everything_is_used_by_more_than_tests() -> None:
 def test_the_list_of_exceptions_is_short_and_true() -> None:
     assert CALLED_BY_OTHERS.keys() - defined().keys() == set()
     assert CALLED_BY_OTHERS.keys() & used() == set(), "these need no exception"
-
