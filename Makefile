@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: setup demo check test lint format bench lock clean help
+.PHONY: setup demo check test lint quick-tests format bench lock clean help
 
 STAMP := .venv/.setup-stamp
 BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
@@ -13,11 +13,17 @@ $(STAMP): pyproject.toml requirements/build.lock requirements/dev.lock scripts/s
 demo: $(STAMP)  ## show what reshape does
 	@.venv/bin/reshape demo
 
-check: lint  ## lint, type checks and the tests that need no JVM, on all cores
+# Side by side: type checks take one core while tests wait for each other.
+check: $(STAMP)  ## lint, type checks and the tests that need no JVM, on all cores
+	@$(MAKE) --no-print-directory -j 2 lint quick-tests
+
+quick-tests: $(STAMP)
 	@.venv/bin/python -m pytest -q -n auto -m "not jvm"
 
+# Two processes with a session each: on Spark most tests wait most of the time. A file stays in one of them, in the
+# order of the folders, where the longest come before the many short ones.
 test: check  ## all of that, and the tests on Spark
-	@.venv/bin/python -m pytest -q -m jvm
+	@.venv/bin/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m jvm
 
 lint: $(STAMP)  ## style and strict type checks
 	@.venv/bin/ruff check --quiet .

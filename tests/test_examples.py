@@ -13,10 +13,15 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 LIMIT_S = 240.0
 
 
-def lines_of(name: str) -> list[str]:
-    """What an example prints."""
+def lines_of(name: str, directory: Path) -> list[str]:
+    """What an example prints; Spark leaves its warehouse where it runs."""
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False, timeout=LIMIT_S
+        [sys.executable, EXAMPLES / name],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+        cwd=directory,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout.splitlines()
@@ -30,8 +35,8 @@ def test_every_example_is_run_and_short() -> None:
 
 
 @pytest.mark.jvm
-def test_skewed_join() -> None:
-    lines = lines_of("skewed_join.py")
+def test_skewed_join(tmp_path: Path) -> None:
+    lines = lines_of("skewed_join.py", tmp_path)
     [result] = [line for line in lines if line.startswith("result")]
     counts = [int(word.rstrip(",").replace(",", "")) for word in result.split() if word[0].isdigit()]
     assert len(counts) == 4
@@ -41,12 +46,12 @@ def test_skewed_join() -> None:
 
 
 @pytest.mark.jvm
-def test_own_aggregate() -> None:
+def test_own_aggregate(tmp_path: Path) -> None:
     want = [f"shop {shop}: most reviews have {shop + 2} words" for shop in range(5)]
-    assert lines_of("own_aggregate.py") == want
+    assert lines_of("own_aggregate.py", tmp_path) == want
 
 
-def test_own_strategy() -> None:
-    story, result = lines_of("own_strategy.py")
+def test_own_strategy(tmp_path: Path) -> None:
+    story, result = lines_of("own_strategy.py", tmp_path)
     assert "takes half of worker" in story
     assert result == "key 7 has 5,386 of 8,000 rows; 50 keys, each counted once"

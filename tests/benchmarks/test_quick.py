@@ -16,7 +16,11 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 def quick(name: str, tmp_path: Path) -> dict[str, Any]:
     out = tmp_path / "figures.json"
     done = subprocess.run(
-        [sys.executable, FOLDER / f"{name}.py", "--quick", "--json", out], capture_output=True, text=True, check=False
+        [sys.executable, FOLDER / f"{name}.py", "--quick", "--json", out],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     figures: dict[str, Any] = json.loads(out.read_text())

@@ -40,8 +40,9 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False)
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    command, directory = [sys.executable, "-c", SCRIPT], tmp_path_factory.mktemp("session")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=directory)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from .sources import ROOT, modules, name_of, tree
 
@@ -43,6 +44,7 @@ def _is_registered(node: Definition) -> bool:
     return any(isinstance(function, ast.Name) and function.id in REGISTER for function in calls)
 
 
+@cache
 def used() -> set[str]:
     """Identifiers in the package, the benchmarks and the examples, beside those that define something; words of code
     in the docs."""
@@ -71,13 +73,10 @@ def _identifiers(source: ast.Module) -> Iterator[str]:
 
 def test_everything_is_used_by_more_than_tests() -> None:
     names = defined()
-    unused = {name: file for name, file in names.items() if name not in used_names and name not in CALLED_BY_OTHERS}
+    unused = {name: file for name, file in names.items() if name not in used() and name not in CALLED_BY_OTHERS}
     assert unused == {}
 
 
 def test_the_list_of_exceptions_is_short_and_true() -> None:
     assert CALLED_BY_OTHERS.keys() - defined().keys() == set()
-    assert CALLED_BY_OTHERS.keys() & used_names == set(), "these need no exception"
-
-
-used_names = used()
+    assert CALLED_BY_OTHERS.keys() & used() == set(), "these need no exception"
