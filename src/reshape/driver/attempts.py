@@ -56,8 +56,7 @@ class Attempts:
         build_brain: BuildBrain = brain_of,
         watch: AttemptWatch | None = None,
     ) -> None:
-
-        def execution(attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
+        def make(attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
             log = EventLog(log_directory, f"{name}-{attempt}") if log_directory else None
             return Execution(plan, attempt, stage, locations, cluster, scans, build_brain, log)
 
@@ -66,7 +65,7 @@ class Attempts:
         self.plan = plan
         self._cluster = cluster
         self._watch = watch
-        self._execution = execution
+        self._make = make
         self._lock = threading.Lock()
         self._last = 0
         self._executions: dict[int, Execution] = {}  # the newest one, and those that are not over
@@ -205,6 +204,9 @@ class Attempts:
             cause = f"a part of it was lost, and the rest is kept in {kept}: unpersist it (a query: release it) first"
             self._failures[stage] = FlowFailed(f"the result of {self.name}", cause)
             self._cluster.cancel_hosts(stage, str(self._failures[stage]))
+
+    def _execution(self, attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
+        return self._make(attempt, stage, locations)
 
 
 def unique_name(name: str) -> str:
