@@ -104,7 +104,7 @@ def sample_messages(count: int, first: int = 0) -> list[tuple[pa.RecordBatch, En
 def test_messages_arrive_in_order_and_equal(listen: Callable[..., Listener]) -> None:
     inbox = Inbox()
     outlet = outlet_to(listen(inbox))
-    sent = [*sample_messages(50), (rows(0, 100_000), envelope(51, 100_000))]
+    sent = [*sample_messages(50), (rows(0, 100_000), envelope(50, 100_000))]
     for batch, header in sent:
         outlet.send(batch, header)
     outlet.mark(8)
@@ -122,8 +122,8 @@ def test_slices_and_dictionaries_arrive(listen: Callable[..., Listener]) -> None
     other = pa.record_batch({"word": pa.array(["x", None]).dictionary_encode(), "n": pa.nulls(2)})
     outlet = Outlet(connect(listen(inbox).location, Access(SECRET)), name(), batch.schema)
     sent = [batch.slice(1, 3), other, batch.slice(4)]
-    for part in sent:
-        outlet.send(part, Envelope(Kind.ROWS, 0, 0, (Slice(0, 0, part.num_rows),)))
+    for sequence, part in enumerate(sent):
+        outlet.send(part, Envelope(Kind.ROWS, 0, sequence, (Slice(0, 0, part.num_rows),)))
     outlet.close()
     assert [part.to_pylist() for part, _ in inbox.messages["source-0-0"]] == [part.to_pylist() for part in sent]
 
