@@ -143,7 +143,8 @@ def registered() -> Iterator[Registered]:
     made.close()
 
 
-HARMLESS = encode_reports(Reports(Sender("run", 7, "host-0"), "", 0, (ScatteredSent(0, 0, 0),)))  # of an attempt that is over
+# Of an attempt that is over.
+HARMLESS = encode_reports(Reports(Sender("run", 7, "host-0"), "", 0, (ScatteredSent(0, 0, 0),)))
 
 
 def test_a_listener_answers_what_is_no_message_with_an_error_and_serves_on(registered: Registered) -> None:

@@ -230,6 +230,7 @@ def _in_streams(injector: Injector) -> Iterator[None]:
         if kind is not None:
             injector.strike_side(kind, side)
         if kind is Kind.LOST:
+            outlet._sent += 1
             return
         if kind is Kind.LATE:
             injector.wait_until_late()

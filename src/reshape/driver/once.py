@@ -1,4 +1,4 @@
-"""Calls that tasks make again because they have heard no answer: each is booked once, and answered as the first time."""
+"""Calls that tasks make again because they have heard no answer: each is booked once and answered as before."""
 
 from __future__ import annotations
 

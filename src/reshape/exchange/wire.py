@@ -40,7 +40,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """``sequence`` is how many messages with rows the stream had before, which the receiver checks; ``combined`` rows are
+    """``sequence`` is how many messages with rows the stream had before, which receivers check; ``combined`` rows are
     partial aggregates."""
 
     kind: Kind

@@ -49,8 +49,8 @@ class _Coder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What one call brings: one report, or several that belong together. ``line`` and ``number`` tell calls apart, so that
-    one that is made again, because its answer was lost, is booked once; 0 for what nobody answers. The line is another
+    """What one call brings: one report, or several that belong together. ``line`` and ``number`` tell calls apart: one
+    that is made again, because its answer was lost, is booked once. 0 is for what nobody answers. The line is another
     one when Spark runs a task again."""
 
     sender: Sender
