@@ -229,7 +229,10 @@ class FaultyFlow:
 
     def _kill_driver(self) -> None:
         self._driver_killed = True
-        self._service.unregister(self.attempts.name)
+        listener, self._service._listener = self._service._listener, None
+        if listener is not None:
+            cut_connections(listener.port)
+            listener.shutdown()
         self.cluster.open_gates()
 
     def _cut(self, peer: str) -> None:
