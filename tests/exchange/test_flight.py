@@ -116,6 +116,34 @@ def test_messages_arrive_in_order_and_equal(listen: Callable[..., Listener]) -> 
     assert inbox.closed == ["source-0-0"]
 
 
+@pytest.mark.parametrize(
+    ("numbers", "what"),
+    [
+        ((0, 2), "message 1 of a stream is missing"),
+        ((1,), "message 0 of a stream is missing"),
+        ((0, 1, 1), "message 1 of a stream came twice"),
+    ],
+)
+def test_a_message_that_is_missing_or_came_twice_breaks_the_stream(
+    listen: Callable[..., Listener], numbers: tuple[int, ...], what: str
+) -> None:
+    outlet = outlet_to(listen(Inbox()))
+    with pytest.raises(ExchangeError, match=what):
+        for number in numbers:
+            outlet.send(rows(0), envelope(number))
+        outlet.close()
+
+
+def test_the_last_message_of_a_stream_is_missed_too(listen: Callable[..., Listener]) -> None:
+    inbox = Inbox()
+    outlet = outlet_to(listen(inbox))
+    outlet.send(rows(0), envelope(0))
+    outlet._sent += 1
+    with pytest.raises(ExchangeError, match="message 1 of a stream is missing: 1 have been taken"):
+        outlet.close()
+    assert inbox.closed == []
+
+
 def test_slices_and_dictionaries_arrive(listen: Callable[..., Listener]) -> None:
     inbox = Inbox()
     batch = pa.record_batch({"word": pa.array(["a", "b", None, "a", "c"]).dictionary_encode(), "n": pa.nulls(5)})

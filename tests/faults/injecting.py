@@ -55,6 +55,7 @@ class Injector:
         self.struck = threading.Event()
         self.seen: Counter[Place] = Counter()
         self.dead: set[str] = set()
+        self.on_strike: Callable[[], None] = lambda: None
         self.kill: Callable[[str], None] = lambda side: None
         self.kill_driver: Callable[[], None] = lambda: None
         self.cut: Callable[[str], None] = lambda location: None
@@ -77,6 +78,7 @@ class Injector:
                 self.seen[place] += 1
                 if self.fault is not None and (place, self.seen[place]) == (self.fault.place, self.fault.nth):
                     self.struck.set()
+                    self.on_strike()
                     return self.fault.kind
         return None
 
@@ -125,7 +127,7 @@ def _broke() -> flight.FlightUnavailableError:
 
 def _in_calls(injector: Injector) -> Any:
     """Reports and polls of tasks."""
-    call = link.call
+    call = exchange.call
 
     def reporting(body: bytes, send: Callable[[], bytes]) -> bytes:
         message = decode_reports(body)

@@ -124,6 +124,7 @@ class HostTask:
 
     def __init__(self, flow: Prepared, index: int, number: int, at: FlowAddress) -> None:
         self.index = index
+        self._killed = False
         self.batches: list[pa.RecordBatch] = []
         self.error: BaseException | None = None
         self._host = Host(flow.plan, index, at, flow.settings, "127.0.0.1", task=number, scans=flow.scans)
@@ -132,6 +133,8 @@ class HostTask:
     def _run(self) -> None:
         try:
             self.batches.extend(self._host.results())
+            if self._killed:  # Spark has not heard of its end
+                raise killed(f"host {self.index}")
         except BaseException as error:
             self.error = error
 
@@ -141,6 +144,7 @@ class HostTask:
 
     def kill(self) -> None:
         """Nobody hears of this host any more, and nobody can reach it. What is left of it here is put away."""
+        self._killed = True
         self._host._listener.closing = True
         self.cut()
         if self._host._running.done():

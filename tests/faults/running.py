@@ -96,7 +96,7 @@ def run(flow: Prepared, fault: Fault | None) -> tuple[Outcome, Injector]:
         faulty = FaultyFlow(flow, injector, valves)
         if flow.stalled and fault is not None:
             valves.stall()
-            threading.Thread(target=lambda: injector.struck.wait(60) and valves.go_on(), name="valve").start()
+            injector.on_strike = valves.go_on
         try:
             result = faulty.run()
         except ReshapeError as error:
