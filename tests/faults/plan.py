@@ -7,7 +7,7 @@ did not strike is an error of this table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
@@ -155,13 +155,23 @@ def _candidates() -> list[tuple[str, Kind, Place]]:
 
 def cases(count: int) -> list[Case]:
     """So many runs, the same ones for the same numbers: all combinations of flow, place and kind come in turn, in a
-    shuffled order, and each time with another occasion."""
+    shuffled order, and each time with another occasion. Each kind comes early at each channel, for the others to wait
+    for the long form; a disk that is full has one place only, so all its occasions do."""
     chosen: list[Case] = []
     while len(chosen) < count:
         rng = Random(f"faults {len(chosen)}")
         candidates = _candidates()
         rng.shuffle(candidates)
-        for flow, kind, place in candidates[: count - len(chosen)]:
-            fault = Fault(kind, place, rng.randint(1, CERTAIN[flow][place]))
+        early = {(kind, place.channel): (flow, kind, place) for flow, kind, place in candidates}
+        later = [candidate for candidate in candidates if candidate not in early.values()]
+        faults = [
+            (flow, Fault(kind, place, rng.randint(1, CERTAIN[flow][place])))
+            for flow, kind, place in (*early.values(), *later)
+        ]
+        full = [(flow, fault) for flow, fault in faults if fault.kind is Kind.DISK_FULL]
+        every = [
+            (flow, replace(fault, nth=nth + 1)) for flow, fault in full for nth in range(CERTAIN[flow][fault.place])
+        ]
+        for flow, fault in [*every, *faults][: count - len(chosen)]:
             chosen.append(Case(len(chosen), flow, fault))
     return chosen

@@ -24,6 +24,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("faults")
 
 
+@pytest.mark.filterwarnings("ignore:(?s).*was killed:pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("case", cases(RUNS), ids=str)
 def test_a_fault(case: Case, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
