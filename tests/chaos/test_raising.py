@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from tests.faults.steps import faults_in
 
 from reshape.control.balancing import Balancing
 from reshape.control.commands import Command, MoveBacklog
@@ -24,7 +25,6 @@ from reshape.control.profile import OperatorProfile
 from reshape.testing import ThreadedFlow
 
 from .brain import strategy
-from .faults import faults_in
 from .running import balanced_by, fast_control
 from .samples import WORKERS, Sample, group, join, sort
 from .script import ScriptedBrain, each_transfer

@@ -143,7 +143,8 @@ def registered() -> Iterator[Registered]:
     made.close()
 
 
-HARMLESS = encode_reports(Reports(Sender("run", 7, "host-0"), (ScatteredSent(0, 0, 0),)))  # of an attempt that is over
+# Of an attempt that is over.
+HARMLESS = encode_reports(Reports(Sender("run", 7, "host-0"), "", 0, (ScatteredSent(0, 0, 0),)))
 
 
 def test_a_listener_answers_what_is_no_message_with_an_error_and_serves_on(registered: Registered) -> None:
@@ -151,7 +152,7 @@ def test_a_listener_answers_what_is_no_message_with_an_error_and_serves_on(regis
         (b"", "must be JSON"),
         (b"\xff" * 100, "must be JSON"),
         (b"[" * 100_000, "must be JSON"),
-        (b"[]", r"Reports must be a list of 2 fields \(sender, reports\)"),
+        (b"[]", r"Reports must be a list of 4 fields \(sender, line, number, reports\)"),
         (HARMLESS.replace(b"ScatteredSent", b"Scattered"), r"Reports\.reports must be one of HostReady"),
         (HARMLESS.replace(b"[0,0,0]", b"[0,0,-1]"), r"ScatteredSent\.host must be a number from 0 to 65535, got -1"),
         (HARMLESS.replace(b'"run"', b'"walk"'), "no flow 'walk' here"),
@@ -175,7 +176,7 @@ def test_a_line_of_notes_that_brings_no_message_ends_alone(registered: Registere
 
 
 def test_a_host_that_the_flow_has_not_got_does_not_meet_the_others(registered: Registered) -> None:
-    stranger = Reports(Sender("run", 0, "host-2"), (HostReady(HOSTS, 0, 0, "grpc://nowhere:1"),))
+    stranger = Reports(Sender("run", 0, "host-2"), "", 0, (HostReady(HOSTS, 0, 0, "grpc://nowhere:1"),))
     with pytest.raises(flight.FlightServerError, match=r"HostReady\.host must be below 2, got 2"):
         registered.report(encode_reports(stranger))
     assert registered.attempts.newest is None

@@ -24,7 +24,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 class Watched:
     """A driver process and everything that it has started."""
 
-    def __init__(self, master: str, directory: Path) -> None:
+    def __init__(self, master: str, directory: Path, script: Path = DRIVER) -> None:
         self.mark = uuid.uuid4().hex
         self.local_dir = directory / "local"
         self.local_dir.mkdir()
@@ -35,7 +35,7 @@ class Watched:
         del environment["SPARK_LOCAL_DIRS"]
         self._log = (directory / "driver.log").open("w")
         self.process = subprocess.Popen(
-            [sys.executable, str(DRIVER), master, str(self.local_dir)],
+            [sys.executable, str(script), master, str(self.local_dir)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -60,6 +60,9 @@ class Watched:
         self.gate = self._directory / f"gate-{self._gates}"
         command = {"how": how, "fault": fault, "gate": str(self.gate), "read": "scan" if scan else read}
         command["local_dir"] = str(self.local_dir)
+        self.say(command)
+
+    def say(self, command: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(command) + "\n")
         self.process.stdin.flush()

@@ -104,7 +104,7 @@ def sample_messages(count: int, first: int = 0) -> list[tuple[pa.RecordBatch, En
 def test_messages_arrive_in_order_and_equal(listen: Callable[..., Listener]) -> None:
     inbox = Inbox()
     outlet = outlet_to(listen(inbox))
-    sent = [*sample_messages(50), (rows(0, 100_000), envelope(51, 100_000))]
+    sent = [*sample_messages(50), (rows(0, 100_000), envelope(50, 100_000))]
     for batch, header in sent:
         outlet.send(batch, header)
     outlet.mark(8)
@@ -116,14 +116,42 @@ def test_messages_arrive_in_order_and_equal(listen: Callable[..., Listener]) -> 
     assert inbox.closed == ["source-0-0"]
 
 
+@pytest.mark.parametrize(
+    ("numbers", "what"),
+    [
+        ((0, 2), "message 1 of a stream is missing"),
+        ((1,), "message 0 of a stream is missing"),
+        ((0, 1, 1), "message 1 of a stream came twice"),
+    ],
+)
+def test_a_message_that_is_missing_or_came_twice_breaks_the_stream(
+    listen: Callable[..., Listener], numbers: tuple[int, ...], what: str
+) -> None:
+    outlet = outlet_to(listen(Inbox()))
+    with pytest.raises(ExchangeError, match=what):
+        for number in numbers:
+            outlet.send(rows(0), envelope(number))
+        outlet.close()
+
+
+def test_the_last_message_of_a_stream_is_missed_too(listen: Callable[..., Listener]) -> None:
+    inbox = Inbox()
+    outlet = outlet_to(listen(inbox))
+    outlet.send(rows(0), envelope(0))
+    outlet._sent += 1
+    with pytest.raises(ExchangeError, match="message 1 of a stream is missing: 1 have been taken"):
+        outlet.close()
+    assert inbox.closed == []
+
+
 def test_slices_and_dictionaries_arrive(listen: Callable[..., Listener]) -> None:
     inbox = Inbox()
     batch = pa.record_batch({"word": pa.array(["a", "b", None, "a", "c"]).dictionary_encode(), "n": pa.nulls(5)})
     other = pa.record_batch({"word": pa.array(["x", None]).dictionary_encode(), "n": pa.nulls(2)})
     outlet = Outlet(connect(listen(inbox).location, Access(SECRET)), name(), batch.schema)
     sent = [batch.slice(1, 3), other, batch.slice(4)]
-    for part in sent:
-        outlet.send(part, Envelope(Kind.ROWS, 0, 0, (Slice(0, 0, part.num_rows),)))
+    for sequence, part in enumerate(sent):
+        outlet.send(part, Envelope(Kind.ROWS, 0, sequence, (Slice(0, 0, part.num_rows),)))
     outlet.close()
     assert [part.to_pylist() for part, _ in inbox.messages["source-0-0"]] == [part.to_pylist() for part in sent]
 

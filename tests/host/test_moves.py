@@ -392,6 +392,27 @@ def test_waiting_rows_that_cannot_move_stay(grouping: Host, monkeypatch: pytest.
     assert sorted(host.process(0)) == [0, 1, 2, 3]
 
 
+def test_rows_of_which_only_some_could_be_taken_fail_the_flow(grouping: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the disk gets full between two pieces: what is here and stays there would count twice."""
+    host = grouping
+    host.queues.put(0, 0, 0, rows([HOT] * 2))
+    host.queues.put(0, 0, 0, rows([HOT] * 2, 2))
+    put, taken = host.queues.put, 0
+
+    def full(worker: int, *arguments: Any, **options: Any) -> None:
+        nonlocal taken
+        taken += worker == 2
+        if taken == 2:
+            raise OSError("no space left")
+        put(worker, *arguments, **options)
+
+    monkeypatch.setattr(host.queues, "put", full)
+    host.moves.obey(SendBacklog(0, 0, 3, 0, 2, 0, 4))
+    with pytest.raises(FlowFailed, match="worker 2: could not take all of its rows: no space left"):
+        host.step()
+    assert host.said(BacklogStayed) == []
+
+
 # State that does not change
 
 

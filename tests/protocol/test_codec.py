@@ -50,7 +50,7 @@ def test_every_record_has_an_example(union: Any, examples: list[Any]) -> None:
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: type(report).__name__)
 def test_reports_come_back(report: Report) -> None:
-    sent = Reports(SENDER, (report,))
+    sent = Reports(SENDER, "a", 1, (report,))
     assert decode_reports(encode_reports(sent)) == sent
 
 
@@ -66,17 +66,17 @@ def test_answers_come_back(answer: Answer | None) -> None:
 
 
 def test_several_come_back_in_their_order() -> None:
-    reports, orders = Reports(SENDER, tuple(REPORTS)), Orders(tuple(ORDERS), len(ORDERS), over=True)
+    reports, orders = Reports(SENDER, "a", 1, tuple(REPORTS)), Orders(tuple(ORDERS), len(ORDERS), over=True)
     assert decode_reports(encode_reports(reports)) == reports
     assert decode_orders(encode_orders(orders)) == orders
-    assert decode_reports(encode_reports(Reports(SENDER, ()))) == Reports(SENDER, ())
+    assert decode_reports(encode_reports(Reports(SENDER, "a", 1, ()))) == Reports(SENDER, "a", 1, ())
     for poll in (Poll(SENDER, 2**53), Poll(SENDER, 0, (COUNTED, PROGRESS))):
         assert decode_poll(encode_poll(poll)) == poll
 
 
 def test_an_error_that_names_a_path_without_an_encoding_is_told_all_the_same() -> None:
     cause = b"/data/\xff".decode(errors="surrogateescape")
-    [told] = decode_reports(encode_reports(Reports(SENDER, (Failed("host 0", cause, False),)))).reports
+    [told] = decode_reports(encode_reports(Reports(SENDER, "a", 1, (Failed("host 0", cause, False),)))).reports
     assert isinstance(told, Failed)
     assert told.cause == "/data/\\udcff"
 
@@ -86,8 +86,8 @@ def test_an_error_that_names_a_path_without_an_encoding_is_told_all_the_same() -
 
 def altered(report: Report, change: Callable[[list[Any]], None]) -> bytes:
     """The fields of a report, as JSON has them, with a change."""
-    message = json.loads(encode_reports(Reports(SENDER, (report,))))
-    change(message[1][0]["fields"])
+    message = json.loads(encode_reports(Reports(SENDER, "a", 1, (report,))))
+    change(message[3][0]["fields"])
     return json.dumps(message).encode()
 
 
@@ -173,8 +173,8 @@ def test_a_field_that_cannot_be_is_refused_by_name(
     ],
 )
 def test_a_kind_that_is_unknown_is_refused(report: Any) -> None:
-    message = json.loads(encode_reports(Reports(SENDER, ())))
-    message[1].append(report)
+    message = json.loads(encode_reports(Reports(SENDER, "a", 1, ())))
+    message[3].append(report)
     with pytest.raises(MessageRefused, match=r"Reports\.reports must be (one of HostReady, Progress, |a dict)"):
         decode_reports(json.dumps(message).encode())
 
@@ -243,7 +243,7 @@ def test_a_table_that_cannot_be_is_refused(change: Callable[[dict[str, Any]], An
 def test_columns_without_buffers_cannot_claim_any_number_of_rows() -> None:
     nothing = pa.record_batch([pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])], ["n"])
     with pytest.raises(MessageRefused, match=r"Sampled\.rows must be a record batch \(ValueError: 2,147,483,647"):
-        decode_reports(encode_reports(Reports(SENDER, (Sampled(0, 0, nothing),))))
+        decode_reports(encode_reports(Reports(SENDER, "a", 1, (Sampled(0, 0, nothing),))))
 
 
 def test_a_stream_without_a_batch_is_refused() -> None:

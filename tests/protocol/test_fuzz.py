@@ -41,7 +41,7 @@ ENCODERS: dict[Decode, Callable[[Any], bytes]] = dict(
     zip(DECODERS, (encode_reports, encode_poll, encode_orders, encode_answer), strict=True)
 )
 MESSAGES: list[tuple[Decode, bytes]] = [
-    *((decode_reports, encode_reports(Reports(SENDER, (report,)))) for report in REPORTS),
+    *((decode_reports, encode_reports(Reports(SENDER, "a", 1, (report,)))) for report in REPORTS),
     *((decode_orders, encode_orders(Orders((order,), 3, over=False))) for order in ORDERS),
     *((decode_answer, encode_answer(answer)) for answer in ANSWERS),
     (decode_poll, encode_poll(Poll(SENDER, 5))),

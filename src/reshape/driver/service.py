@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from reshape.driver.once import Once
 from reshape.errors import ReshapeError
 from reshape.exchange.addresses import AS_NEEDED, Listening
 from reshape.exchange.flight import Access, Listener, Tls
@@ -46,6 +47,7 @@ class DriverService:
         self._dropped: dict[str, Callable[[], None]] = {}
         self._listener: Listener | None = None
         self._lock = threading.Lock()
+        self._once = Once()
 
     def register(self, name: str, flow: ControlledFlow) -> str:
         """Add a flow; the location that its tasks talk to."""
@@ -88,6 +90,7 @@ class DriverService:
         with self._lock:
             self._flows.pop(name, None)
             self._needed.pop(name, None)
+            self._once.forget(name)
             dropped = self._dropped.pop(name, None)
             listener = None if self._flows else self._listener
             self._listener = self._listener if self._flows else None
@@ -106,10 +109,16 @@ class DriverService:
         """Book what a call brings; the answer to the last of its reports."""
         message = decode_reports(body)
         flow = self._flow(message.sender)
-        answer: Answer | None = None
-        for report in message.reports:
-            answer = flow.reported(message.sender, report)
-        return answer
+
+        def book() -> Answer | None:
+            answer: Answer | None = None
+            for report in message.reports:
+                answer = flow.reported(message.sender, report)
+            return answer
+
+        if message.number == 0:
+            return book()
+        return self._once.book(message.sender, message.line, message.number, book)
 
     def _orders(self, body: bytes) -> bytes:
         poll = decode_poll(body)

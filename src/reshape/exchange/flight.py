@@ -26,7 +26,6 @@ from reshape.exchange.wire import Envelope, Kind, StreamName
 LOG = logging.getLogger(__name__)
 
 _HEADER = "authorization"
-_END = Envelope(Kind.END, 0, 0).pack()
 _NO_COLUMNS = pa.schema([])
 _NOTES = flight.FlightDescriptor.for_path("notes")
 # An action that does nothing: whoever has much to say is known from then on.
@@ -167,6 +166,7 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
         if self._open_stream is None:
             raise flight.FlightServerError("no streams are taken here")
         receiver = self._open_stream(StreamName.unpack(descriptor.command), reader.schema)
+        taken = 0
         while True:
             try:
                 chunk = reader.read_chunk()
@@ -175,6 +175,13 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
             if chunk.app_metadata is None:
                 raise WireError("a message came without an envelope")
             envelope = Envelope.unpack(chunk.app_metadata.to_pybytes())
+            if envelope.kind != Kind.MARKER and envelope.sequence != taken:
+                # Rows that nobody misses would make the flow wait for ever, or its result wrong.
+                missing = envelope.sequence > taken
+                raise WireError(
+                    f"message {taken if missing else envelope.sequence} of a stream "
+                    f"{'is missing' if missing else 'came twice'}: {taken} have been taken"
+                )
             if envelope.kind == Kind.END:
                 receiver.close()
                 return
@@ -185,6 +192,7 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
             if rows != envelope.rows:
                 raise WireError(f"an envelope for {envelope.rows} rows came with {max(rows, 0)} rows")
             receiver.accept(chunk.data, envelope)
+            taken += 1
 
     def _take_notes(self, reader: Any) -> None:
         if self._notes is None:
@@ -281,6 +289,7 @@ class Outlet:
 
     def __init__(self, client: flight.FlightClient, name: StreamName, schema: pa.Schema, peer: str = "") -> None:
         self._name = name
+        self._sent = 0
         self._peer = peer or f"the receiver of operator {name.operator}"
         try:
             descriptor = flight.FlightDescriptor.for_command(name.pack())
@@ -290,6 +299,7 @@ class Outlet:
             raise self._broken(error, f"router {name.router} cannot open a stream") from error
 
     def send(self, batch: pa.RecordBatch, envelope: Envelope) -> None:
+        self._sent = envelope.sequence + 1
         try:
             self._writer.write_with_metadata(batch, envelope.pack())
         except _BROKEN as error:
@@ -317,7 +327,7 @@ class Outlet:
     def close(self) -> None:
         try:
             with contextlib.suppress(*_BROKEN):  # closing tells the cause, writing only that there is one
-                self._writer.write_metadata(_END)
+                self._writer.write_metadata(Envelope(Kind.END, 0, self._sent).pack())
             self._writer.close()
         except _BROKEN as error:
             raise self._broken(error, f"the stream from router {self._name.router}") from error

@@ -40,7 +40,8 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """``sequence`` counts the messages of one stream; ``combined`` rows are partial aggregates."""
+    """``sequence`` is how many messages with rows the stream had before, which receivers check; ``combined`` rows are
+    partial aggregates."""
 
     kind: Kind
     version: int

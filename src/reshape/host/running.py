@@ -164,4 +164,9 @@ class RunningHost:
         self._inbox.obey(Abort(name, f"{type(error).__name__}: {error}"))
 
     def _driver_lost(self, error: Exception) -> None:
-        self._inbox.obey(Abort(f"host {self._host}", f"the driver did not listen: {error}"))
+        """No :class:`Abort`: where only this report was refused, the driver hears of it."""
+
+        def fail() -> None:
+            raise FlowFailed(f"host {self._host}", f"the driver did not listen: {error}")
+
+        self._inbox.soon(fail)

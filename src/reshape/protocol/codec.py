@@ -55,9 +55,13 @@ class _Coder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What one call brings: one report, or several that belong together."""
+    """What one call brings: one report, or several that belong together. ``line`` and ``number`` tell calls apart: one
+    that is made again, because its answer was lost, is booked once. 0 is for what nobody answers. The line is another
+    one when Spark runs a task again."""
 
     sender: Sender
+    line: str
+    number: Count
     reports: tuple[Report, ...]
 
 

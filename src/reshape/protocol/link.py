@@ -1,19 +1,22 @@
 """A task's line to the driver: reports go up, orders come down. Apart from the data, so never behind it.
 
-What must not be lost is an action of Arrow Flight, answered by the driver; counts, of which the newest replace all
-others, go up a line that stays open, for about half the CPU time. Orders are fetched by long polls, so they arrive as
-soon as they are given; tasks need no listener of their own for them. Where there are too many tasks for that, the
-driver answers polls at once: then a task pauses for as long as it is told, and its counts come with the next poll.
+What must not be lost is an action of Arrow Flight, answered by the driver, and made again where the connection broke;
+the driver books it once. Counts, of which the newest replace all others, go up a line that stays open, for about half
+the CPU time. Orders are fetched by long polls, so they arrive as soon as they are given; tasks need no listener of
+their own for them. Where there are too many tasks for that, the driver answers polls at once: then a task pauses for as
+long as it is told, and its counts come with the next poll.
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
+import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import pyarrow as pa
 from pyarrow import flight
@@ -86,6 +89,8 @@ class ControlLink:
         self._sender = Sender(flow.name, attempt, task)
         self._obey = obey
         self._closing = threading.Event()
+        self._line = secrets.token_hex(8)
+        self._numbers = count(1)
         self._client = connect(flow.location, flow.access)
         self._notes: NoteLine | None = None
         self._may_wait = False  # at the driver for orders, with a line for counts; it says so in its first answer
@@ -115,7 +120,7 @@ class ControlLink:
             return  # the next one, or the next poll, takes them along
         self._note_at = time.monotonic() + self._pause_s
         line, self._notes = self._notes or NoteLine(self._client), None  # a line that fails is opened anew
-        line.send(encode_reports(Reports(self._sender, self._counts.take())))
+        line.send(encode_reports(Reports(self._sender, self._line, 0, self._counts.take())))
         self._notes = line
 
     def report_failure(self, error: BaseException, where: str) -> None:
@@ -147,9 +152,21 @@ class ControlLink:
             self._client.close()
 
     def _call(self, reports: Sequence[Report], within_s: float) -> bytes:
-        if self.lost is not None:
-            raise self.lost
-        return call(self._client, "report", encode_reports(Reports(self._sender, tuple(reports))), within_s)
+        """Until the driver has answered; a call whose connection broke is made again, with the same number."""
+        body = encode_reports(Reports(self._sender, self._line, next(self._numbers), tuple(reports)))
+        deadline = time.monotonic() + within_s
+        broke_at: float | None = None
+        while True:
+            if self.lost is not None:
+                raise self.lost
+            try:
+                return call(self._client, "report", body, max(deadline - time.monotonic(), RETRY_S))
+            except flight.FlightUnavailableError as error:
+                now = time.monotonic()
+                broke_at = now if broke_at is None else broke_at
+                if now + RETRY_S > min(deadline, broke_at + REFUSED_AFTER_S):
+                    raise DriverLost(self._flow.location, now - broke_at, str(error)) from error
+                time.sleep(RETRY_S)
 
     def _poll(self) -> None:
         client = connect(self._flow.location, self._flow.access)
@@ -171,8 +188,9 @@ class ControlLink:
             except MessageRefused as error:  # nothing that the driver orders would be understood
                 self._obey(Abort("the driver", str(error)))
                 break
-            last, self._may_wait, self._pause_s = answer.last, answer.may_wait, answer.pause_s
-            for order in answer.orders:
+            fresh = answer.orders if answer.last > last else ()  # an answer that came before is not obeyed again
+            last, self._may_wait, self._pause_s = max(last, answer.last), answer.may_wait, answer.pause_s
+            for order in fresh:
                 if not self._closing.is_set():
                     self._obey(order)
             if answer.over:

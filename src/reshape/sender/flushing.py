@@ -24,9 +24,17 @@ class Ticking(Protocol):
 class TimedFlush:
     """A router that sends by the clock too, and reported about. Used by one thread; the clock has its own."""
 
-    def __init__(self, router: Ticking, report: Callable[[], None] = lambda: None, report_s: float = inf) -> None:
+    def __init__(
+        self,
+        router: Ticking,
+        report: Callable[[], None] = lambda: None,
+        report_s: float = inf,
+        on_error: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
+        """``on_error`` gets what the clock has met: the thread that routes meets it with its next batch only."""
         self._router = router
         self._report = report
+        self._on_error = on_error
         self._report_s = report_s
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -70,4 +78,6 @@ class TimedFlush:
                     self._router.tick()
                 except Exception as error:
                     self._error = error
-                    return
+            if self._error is not None:
+                self._on_error(self._error)
+                return

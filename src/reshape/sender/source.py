@@ -73,7 +73,7 @@ class SourceTask:
         self._aborted: str | None = None
         self._router = make_router(edge, self._send, self._offer_sample)
         self.link = ControlLink(flow, attempt, name, self._obey)
-        self._clock = TimedFlush(self._router, self._report_counts, edge.report_s)
+        self._clock = TimedFlush(self._router, self._report_counts, edge.report_s, self._broke_early)
 
     def begin(self, task: SourceBegins) -> None:
         """Return when this task, and no other run of it, is the one that sends its partition; raise when none is. A
@@ -101,9 +101,7 @@ class SourceTask:
         except HostClosed:  # the one that this runs in, whose own failure it would hide
             raise
         except Exception as error:
-            if self._aborted is None:
-                with contextlib.suppress(pa.ArrowException, DriverLost):  # the task fails with the error itself
-                    self.link.report_failure(error, self._name)
+            self._tell(error)
             raise
         finally:
             self._close()
@@ -174,14 +172,39 @@ class SourceTask:
                     self._router.set_bounds(order.rows)
             case UseTable():
                 if (order.operator, order.port) == self._target:
-                    with contextlib.suppress(ExchangeError):  # the routing thread meets it too, and tells
-                        self._use_table(order)
+                    self._try_table(order)
             case Abort():
-                self._aborted = order.cause
-                if isinstance(self._router, RangeRouter):
-                    self._router.give_up(order.cause)
+                self._abort(order.cause)
             case InputOrder() | ReadSource():
                 pass  # for the working thread of a host
+
+    def _tell(self, error: Exception) -> None:
+        if self._aborted is None:
+            with contextlib.suppress(pa.ArrowException, DriverLost):  # the task fails with the error itself
+                self.link.report_failure(error, self._name)
+
+    def _broke_early(self, error: Exception) -> None:
+        """A stream broke while no batch was routed. The routing thread meets it with its next batch, which may be long
+        in coming."""
+        if not isinstance(error, HostClosed):
+            self._tell(error)
+
+    def _abort(self, cause: str) -> None:
+        self._aborted = cause
+        if isinstance(self._router, RangeRouter):
+            self._router.give_up(cause)
+
+    def _try_table(self, order: UseTable) -> None:
+        """What goes wrong here must not end the thread that hears orders."""
+        try:
+            self._use_table(order)
+        except ExchangeError as error:
+            with self._clock.between_batches():
+                at_work = bool(self._streams)
+            if at_work:  # a router that closes its streams ends the wait for a mark without harm
+                self._broke_early(error)
+        except (pa.ArrowException, DriverLost) as error:
+            self._abort(f"the driver did not listen: {error}")
 
     def _use_table(self, order: UseTable) -> None:
         """Between two batches; with a fence, also say when all that was sent before has been taken."""

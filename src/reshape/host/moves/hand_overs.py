@@ -119,6 +119,8 @@ class KeyMoves:
             self._after_giving(giving, worker, parts, failure)
 
         def send_next(failure: Exception | None) -> None:
+            if isinstance(failure, PeerLost):
+                raise failure
             if failure is not None:
                 raise FlowFailed(worker.name, f"could not return rows to another worker: {failure}")
             if rows:

@@ -222,16 +222,21 @@ class Intake:
 
     def _put(self, worker: Worker, arrival: Arrival, *, version: int) -> None:
         """Rows into the queue of a worker. With their version they wait behind older ones that still do."""
-        for owner, batch in arrival.parts:
-            self._queues.put(
-                worker.index,
-                arrival.name.port,
-                owner,
-                batch,
-                version=version,
-                combined=arrival.combined,
-                may_wait=False,
-            )
+        for number, (owner, batch) in enumerate(arrival.parts):
+            try:
+                self._queues.put(
+                    worker.index,
+                    arrival.name.port,
+                    owner,
+                    batch,
+                    version=version,
+                    combined=arrival.combined,
+                    may_wait=False,
+                )
+            except Exception as error:
+                if number:  # the sender would keep them all, and the first ones are here too
+                    raise Torn(f"worker {worker.number}", f"could not take all of its rows: {error}") from error
+                raise
 
     def _merge(self, worker: Worker, parts: list[Part]) -> None:
         merged = False

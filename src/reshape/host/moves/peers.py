@@ -96,7 +96,7 @@ class Peers:
                 self._outlets.open(host, question, pa.schema([])).close()
             except ExchangeError as answer:
                 if NOT_TAKEN in str(answer):
-                    return error
+                    return ExchangeError(str(error)) if isinstance(error, PeerLost) else error
                 if time.monotonic() > deadline:
                     return answer if isinstance(answer, PeerLost) else PeerLost(f"host {host}", str(answer))
                 self._closed.wait(RETRY_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reshape.errors import FlowFailed
+from reshape.exchange.errors import PeerLost
 from reshape.exchange.wire import Purpose
 from reshape.host.moves.carrier import Carrier
 from reshape.host.moves.intake import Intake
@@ -28,6 +29,8 @@ class ScatteredParts:
 
         def part_done(failure: Exception | None) -> None:
             nonlocal outstanding
+            if isinstance(failure, PeerLost):
+                raise failure  # the cluster's fault: the flow may be tried again
             if failure is not None:
                 raise FlowFailed(f"host {host}", f"a scattered part did not reach its owner: {failure}")
             outstanding -= 1

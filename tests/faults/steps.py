@@ -1,7 +1,7 @@
 """Faults in transfers: each step of a migration can be made to fail, as a lost connection or a full memory would.
 
 A message of a host to the driver cannot be lost alone, for the host fails when it cannot tell it; it can be late, which
-is for :class:`.valves.Valves` to arrange.
+is for :class:`..chaos.valves.Valves` to arrange.
 """
 
 from __future__ import annotations

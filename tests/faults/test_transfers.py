@@ -21,13 +21,13 @@ from reshape.control.story import Decision, DecisionKind
 from reshape.driver.execution import Execution
 from reshape.testing import ThreadedFlow
 
-from .brain import strategy
-from .faults import STEPS, Faults, faults_in
-from .running import balanced_by, fast_control, run_chaos, run_script
-from .samples import WORKERS, Sample, group, join, sort
-from .script import each_transfer, late_answer
-from .transfers import Doings
-from .valves import Gate, GatedCluster, Valves
+from ..chaos.brain import strategy
+from ..chaos.running import balanced_by, fast_control, run_chaos, run_script
+from ..chaos.samples import WORKERS, Sample, group, join, sort
+from ..chaos.script import each_transfer, late_answer
+from ..chaos.transfers import Doings
+from ..chaos.valves import Gate, GatedCluster, Valves
+from .steps import STEPS, Faults, faults_in
 
 FLOWS: dict[str, Callable[[], Sample]] = {
     "join": lambda: join("full"),
