@@ -30,7 +30,7 @@ ROWS = 2_000
 PARTITIONS = 8
 HOSTS = 2
 # Only what hangs takes as long, on a machine that is busy with other things too.
-LIMIT_S = 90.0
+LIMIT_S = 60.0
 READY_S = 120.0
 OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
@@ -93,7 +93,8 @@ class Run:
 
     def __init__(self, spark: SparkSession, command: dict[str, Any]) -> None:
         self._spark = spark
-        self._rng = Random(f"spark faults {command['seed']}")
+        self._seed: int = command["seed"]
+        self._rng = Random(f"spark faults {self._seed}")
         self._kind: str = command["kind"]
         self._moment: str = command["moment"]
         self._local_dir = Path(command["local_dir"])
@@ -134,7 +135,7 @@ class Run:
         query.release()
         if hog is not None:
             hog.join(LIMIT_S)
-        return ended | {"left": left(self._spark)}
+        return ended | {"seed": self._seed, "left": left(self._spark)}
 
     def _wait_for_the_moment(self, query: Query) -> None:
         if self._moment != "at once":
