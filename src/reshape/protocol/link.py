@@ -118,9 +118,12 @@ class ControlLink:
         self._counts.put(counts)
         if not self._may_wait or time.monotonic() < self._note_at:
             return  # the next one, or the next poll, takes them along
+        unsent = self._counts.take()
+        if not unsent:  # a poll has just taken them along
+            return
         self._note_at = time.monotonic() + self._pause_s
         line, self._notes = self._notes or NoteLine(self._client), None  # a line that fails is opened anew
-        line.send(encode_reports(Reports(self._sender, self._line, 0, self._counts.take())))
+        line.send(encode_reports(Reports(self._sender, self._line, 0, unsent)))
         self._notes = line
 
     def report_failure(self, error: BaseException, where: str) -> None:
@@ -174,7 +177,8 @@ class ControlLink:
         heard = time.monotonic()
         while not self._closing.is_set():
             try:
-                poll = Poll(self._sender, last, self._counts.take())
+                # With a line for counts they have one way only, and stay in their order.
+                poll = Poll(self._sender, last, () if self._may_wait else self._counts.take())
                 answer = decode_orders(call(client, "orders", encode_poll(poll), POLL_S + LOST_AFTER_S))
             except pa.ArrowException as error:
                 silent = time.monotonic() - heard
