@@ -94,6 +94,7 @@ class ControlLink:
         self._client = connect(flow.location, flow.access)
         self._notes: NoteLine | None = None
         self._may_wait = False  # at the driver for orders, with a line for counts; it says so in its first answer
+        self._has_line = False
         self._pause_s = 0.0  # between two counts
         self._note_at = 0.0  # no counts are wanted before
         self._counts = _Unsent()
@@ -118,6 +119,7 @@ class ControlLink:
         self._counts.put(counts)
         if not self._may_wait or time.monotonic() < self._note_at:
             return  # the next one, or the next poll, takes them along
+        self._has_line = True
         unsent = self._counts.take()
         if not unsent:  # a poll has just taken them along
             return
@@ -177,8 +179,8 @@ class ControlLink:
         heard = time.monotonic()
         while not self._closing.is_set():
             try:
-                # With a line for counts they have one way only, and stay in their order.
-                poll = Poll(self._sender, last, () if self._may_wait else self._counts.take())
+                # Once there is a line for counts they have one way only, and stay in their order.
+                poll = Poll(self._sender, last, () if self._has_line else self._counts.take())
                 answer = decode_orders(call(client, "orders", encode_poll(poll), POLL_S + LOST_AFTER_S))
             except pa.ArrowException as error:
                 silent = time.monotonic() - heard
