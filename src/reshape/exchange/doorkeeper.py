@@ -99,7 +99,7 @@ class Doorkeeper:
         self._wake = os.eventfd(0)
         for handle in (self._wake, *(door.handle for door in self._listening)):
             self._epoll.register(handle, _NEWS)
-        self._thread = threading.Thread(target=self._watch, name="reshape-door", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="flight-door", daemon=True)
         self._thread.start()
 
     def admit(self, peer: str) -> None:
