@@ -69,7 +69,7 @@ def test_a_session_that_runs_is_used_only_if_it_fits(found: dict[str, Any]) -> N
 
 @pytest.mark.jvm
 def test_a_session_with_dynamic_allocation_is_refused(found: dict[str, Any]) -> None:
-    assert found["dynamic"].startswith("UnsuitableSession: flows need executors that stay")
+    assert found["dynamic"].startswith("UnsuitableSession: Spark runs no barrier stage")
 
 
 def test_cores_are_a_positive_number() -> None:

@@ -223,7 +223,8 @@ def test_hosts_need_no_slots_beside_them_where_they_read(facts: DataFrame, names
 def test_as_many_hosts_as_there_is_use_for(facts: DataFrame) -> None:
     flow = reshape.read(facts).groupBy("k").count()
     of_scan, of_spark = flow._plan(flow._settings()), reshape.read(facts, scan="spark").groupBy("k").count()
-    assert of_spark._plan(of_spark._settings()).hosts == 2
+    # Half of the slots; one more where other flows of the session could take the rest.
+    assert of_spark._plan(of_spark._settings()).hosts in (2, 3)
     assert 1 <= of_scan.hosts <= 4
     assert rows(flow.toDF()) == rows(facts.groupBy("k").count())
 
