@@ -10,6 +10,7 @@ from functools import partial
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
+from reshape.exchange.errors import HostClosed
 from reshape.exchange.flight import Outlet, Receiver
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.wire import Envelope, Purpose, StreamName
@@ -108,6 +109,8 @@ class RunningHost:
         failure: BaseException | None = None
         try:
             self._loop(previews).run(self._stop)
+        except HostClosed as error:  # Spark ends this host, and no fault of the flow: that it leaves is said
+            failure = error
         except BaseException as error:
             failure = error
             self._report_failure(error)  # before senders hear of it, who would report it as theirs
