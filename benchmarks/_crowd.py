@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
 
 from reshape.driver.attempts import Attempts
+from reshape.driver.cluster import TaskFate
 from reshape.driver.execution import Execution
 from reshape.driver.service import DriverService
 from reshape.exchange.tally import RouterCounts
@@ -48,8 +50,11 @@ class AbsentCluster:
     def cancel_hosts(self, stage: int, reason: str) -> None:
         """There are none."""
 
-    def first_error(self, stage: int) -> str:
-        return ""
+    def kept_rows(self, stage: int) -> str | None:
+        return None
+
+    def unsuccessful(self, stage: int) -> Sequence[TaskFate]:
+        return ()
 
 
 @lru_cache(8)
@@ -89,7 +94,7 @@ class Crowd:
         return [self.encoded(task, report) for task, report in reports]
 
     def encoded(self, task: str, report: Report) -> bytes:
-        return encode_reports(Reports(Sender(RUN, self.attempt, task), (report,)))
+        return encode_reports(Reports(Sender(RUN, self.attempt, task), task, 0, (report,)))
 
 
 class CrowdedDriver:
