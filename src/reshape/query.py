@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from reshape.driver.attempts import TEARDOWN_S
 from reshape.driver.job_properties import JobProperties
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
@@ -26,8 +27,6 @@ _TOO_FEW_SLOTS = "SPARK-24819"
 CANCEL_S = 0.2
 # Freeing takes a moment, or as long as another flow runs.
 FREE_S = 2.0
-# Cancelled tasks end within a second or two; this only bounds the wait for one that is stuck.
-TEARDOWN_S = 30.0
 
 
 class Query:

@@ -30,10 +30,8 @@ from .brain import chaos
 from .running import Weather, fast_control, slow_links, with_chaos
 from .transfers import Doings
 
-ROWS = 2_000
-FILES, GROUP_ROWS = 3, 75
-# Each kind of weather comes once, and spilling beside waiting.
-SEEDS = range(3)
+ROWS = 4_000
+SEEDS = range(6)
 HOT = 7
 LEFT = pa.table(
     {"k": pa.array([HOT if n % 2 else n % 23 for n in range(ROWS)]), "v": pa.array(np.arange(ROWS, dtype=np.int64))}
@@ -49,7 +47,7 @@ PAIRS = sorted((v, w) for k, v in zip(*LEFT.to_pydict().values(), strict=True) f
 
 @pytest.fixture
 def scans(tmp_path: Path) -> dict[int, Scan]:
-    left = write_files(LEFT, tmp_path / "left", files=FILES, group_rows=GROUP_ROWS)
+    left = write_files(LEFT, tmp_path / "left", files=3, group_rows=150)
     right = write_files(RIGHT, tmp_path / "right", files=2, group_rows=20)
     return {0: scan_of(LEFT.schema, left), 1: scan_of(RIGHT.schema, right)}
 
@@ -60,7 +58,7 @@ def run(node: Node, scans: dict[int, Scan], seed: int, settings: HostSettings | 
     never = threading.Event()
 
     def slowly(scan: Scan, split: Split, **_: Any) -> Iterator[pa.RecordBatch]:
-        for batch in read_split(scan, split, batch_rows=30):
+        for batch in read_split(scan, split, batch_rows=60):
             with lock:
                 pause = rng.uniform(0, weather.source_s)
             never.wait(pause)
@@ -91,7 +89,7 @@ def test_a_join_and_a_sort_with_little_memory(scans: dict[int, Scan], seed: int)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_different_rows(tmp_path: Path, seed: int) -> None:
     few = pa.table({"k": LEFT["k"], "v": pa.array(np.arange(ROWS) % 3)})
-    scan = scan_of(few.schema, write_files(few, tmp_path / "few", files=FILES, group_rows=GROUP_ROWS))
+    scan = scan_of(few.schema, write_files(few, tmp_path / "few", files=3, group_rows=150))
     got = run(OperatorNode((SIDES[0],), DistinctSpec(few.schema)), {0: scan}, seed)
     rows = list(zip(*got.to_pydict().values(), strict=True))
     assert len(rows) == len(set(rows))
@@ -120,9 +118,7 @@ def test_rows_of_a_key_stay_in_the_order_of_their_split(scans: dict[int, Scan], 
     got = run(MapNode(relay, seen, LEFT.schema, ordered=True), {0: scans[0]}, seed)
     assert sorted(got["v"].to_pylist()) == list(range(ROWS))
     # Row groups, which are the splits, begin anew in each file.
-    of_a_file = -(-ROWS // FILES)
-    files = range(0, ROWS, of_a_file)
-    starts = [start for file in files for start in range(file, min(file + of_a_file, ROWS), GROUP_ROWS)]
+    starts = [start for file in (0, 1_334, 2_668) for start in range(file, min(file + 1_334, ROWS), 150)]
     split_of = np.searchsorted(starts, np.arange(ROWS), side="right")
     last: dict[tuple[int, int], int] = {}
     for k, v in seen.rows:

@@ -57,7 +57,7 @@ def test_nonsense_gets_a_clear_error(arguments: list[str], named: str, capsys: p
 def test_a_figure_is_drawn(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     file = tmp_path / f"figure{suffix}"
-    assert main(["simulate", "multiple-helpers", "--set", "helpers=1", "--plot", str(file)]) == 0
+    assert main(["simulate", "multiple-helpers", "--set", "helpers=1,2", "--plot", str(file)]) == 0
     assert file.stat().st_size > 1000
 
 

@@ -396,6 +396,29 @@ def test_without_a_brain_keys_that_never_came_are_not_given_on(desk: Desk, ended
     ]
 
 
+def test_hand_overs_that_failed_and_wait_for_each_other_return_at_the_end(desk: Desk) -> None:
+    """Keys and buckets may be the same rows, so what returns from worker 3 waits for both, and neither comes."""
+    started(desk)
+    desk.say(HandOverState(0, 0, 2, 1, 3, frozenset(), 2, frozenset({5})), table(2, 2))
+    desk.holding(2)
+    desk.say(move(3, 2, 3, 3), table(3, 3))
+    desk.holding(3)
+    desk.fence(3)
+    desk.stayed(1, 2, "no memory")
+    desk.stayed(2, 3, "no memory")
+    orders = desk.after(desk.end)
+    back = {order.transfer: (order.worker, order.keys, order.buckets) for _, order in orders}
+    assert sorted(back.values()) == [(0, (KEY,), ()), (1, (), (5,)), (2, (KEY,), ())]
+    for transfer in back:
+        desk.holding(transfer)
+    while given := [order for _, order in desk.orders if isinstance(order, Give) and order.transfer in back]:
+        desk.orders.clear()
+        for order in given:
+            desk.arrived(order.transfer, back.pop(order.transfer)[0])
+    assert not back
+    assert not desk.waits_for_drain()
+
+
 def test_copies_are_ordered_from_the_skewed_worker(desk: Desk) -> None:
     orders = desk.say(ReplicateState(0, 0, 5, 3, (0, 1), None), ReplicateState(0, 0, 6, 3, (2,), frozenset({9, 4})))
     assert [(to, order.skewed, order.helper, order.keys) for to, order in orders] == [

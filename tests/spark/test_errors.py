@@ -210,7 +210,6 @@ OF_NO_REGISTRY = {
     "spark.app.name",
     "spark.local.dir",
     "spark.master",
-    "spark.scheduler.barrier.maxConcurrentTasksCheck",
     "spark.sql.execution.id",
     "spark.sql.execution.root.id",
     "spark.ssl.enabled",

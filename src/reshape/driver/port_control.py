@@ -328,8 +328,11 @@ class PortControl:
     def _check_drained(self) -> None:
         if self.drained or not self.input_ended or self.counts.routers or self._backlogs:
             return
+        # The brain did not cancel them, and no row will come to make it. All of them, before anything goes on: one that
+        # returns may wait for another that has failed too.
         for failed in self._hand_overs.left_to_cancel():
-            self._cancel(failed.id, None)  # the brain did not, and no row will come to make it
+            self._hand_overs.cancel(failed.id, None, self._tables.latest_version)
+        self._hand_overs.advance()
         if not self._hand_overs.all_over or not self.counts.all_processed:
             return
         self.drained = True

@@ -84,8 +84,8 @@ class SessionFlows:
     def _patience_s(self) -> float:
         """As long as Spark itself waits for slots before it refuses a barrier stage."""
         conf: Any = self._live()._jsc.sc().conf()
-        prefix = "spark.scheduler.barrier.maxConcurrentTasksCheck"
-        return float(conf.getTimeAsSeconds(f"{prefix}.interval", "15s") * conf.getInt(f"{prefix}.maxFailures", 40))
+        interval_s = conf.getTimeAsSeconds("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "15s")
+        return float(interval_s * conf.getInt("spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures", 40))
 
 
 def hosts_function_name(flow: str) -> str:

@@ -1,7 +1,7 @@
 """Arrow Flight between tasks: one listener per host, one stream per sender and input.
 
 Flight was chosen over plain sockets for its flow control, TLS and wire format. Every call carries
-the secret of its run. A call without it is refused, and a connection that brings much without it is cut.
+the secret of its run; a call without it is refused before anybody here looks at what it brings.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 import contextlib
 import hmac
 import logging
+import os
+import socket
+import stat
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +22,6 @@ import pyarrow as pa
 from pyarrow import flight
 
 from reshape.exchange.addresses import AS_NEEDED, Listening, location
-from reshape.exchange.doorkeeper import KNOCK_BYTES, Doorkeeper, sockets_on
 from reshape.exchange.errors import ExchangeError, PeerLost, PortsTaken, WireError
 from reshape.exchange.wire import Envelope, Kind, StreamName
 
@@ -28,8 +30,6 @@ LOG = logging.getLogger(__name__)
 _HEADER = "authorization"
 _NO_COLUMNS = pa.schema([])
 _NOTES = flight.FlightDescriptor.for_path("notes")
-# An action that does nothing: whoever has much to say is known from then on.
-_KNOCK = "knock"
 # What Flight raises when a stream breaks: its own errors, Arrow's, and plain OSErrors for lost connections.
 _BROKEN = (pa.ArrowException, flight.FlightError, OSError)
 # A sender that still holds its stream open when the listener closes gets this long to end it by itself.
@@ -127,7 +127,6 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
         self._address = address
         self.closing = False  # senders that are turned away from now on are told that nobody is here
         self._open(listening, tls, _Gate(secrets))
-        self._door = Doorkeeper(self.port)
 
     def _open(self, listening: Listening, tls: Tls | None, gate: _Gate) -> None:
         options: dict[str, Any] = {"middleware": {"gate": gate}}
@@ -151,7 +150,6 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
         return location(self._scheme, self._address, self.port)
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        self._door.admit(context.peer())
         try:
             if descriptor == _NOTES:
                 self._take_notes(reader)
@@ -201,9 +199,6 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
             self._notes(chunk.app_metadata.to_pybytes())
 
     def do_action(self, context: Any, action: Any) -> list[bytes]:
-        self._door.admit(context.peer())
-        if action.type == _KNOCK:
-            return []
         handler = self._actions.get(action.type)
         LOG.debug("action %s at %s", action.type, self.location)
         if handler is None:
@@ -216,7 +211,6 @@ class Listener(flight.FlightServerBase):  # type: ignore[misc]
 
     def shutdown(self) -> None:
         """Stop listening and end all calls. Flight itself waits for ever for a sender that keeps its stream open."""
-        self._door.close()
         ending = threading.Thread(target=super().shutdown, name="reshape-shutdown", daemon=True)
         port = self.port
         ending.start()
@@ -239,8 +233,14 @@ def _in_short(error: Exception) -> flight.FlightServerError:
 
 def _cut_connections(port: int) -> None:
     """Cut the connections that this process has accepted on a port; Flight has no call for that."""
-    for connection in sockets_on(port)[1]:
-        connection.cut()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISSOCK(os.stat(f"/proc/self/fd/{name}").st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as connection:
+                if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.getsockname()[1] == port:
+                    connection.getpeername()  # raises for the listening socket
+                    connection.shutdown(socket.SHUT_RDWR)
 
 
 def connect(location: str, access: Access) -> flight.FlightClient:
@@ -255,16 +255,8 @@ def connect(location: str, access: Access) -> flight.FlightClient:
 def call(client: flight.FlightClient, action: str, body: bytes, timeout_s: float) -> bytes:
     """One control action and its answer."""
     options = flight.FlightCallOptions(timeout=timeout_s)
-    if len(body) > KNOCK_BYTES:
-        _knock(client, options)
     results = list(client.do_action(flight.Action(action, body), options))
     return bytes(results[0].body.to_pybytes()) if results else b""
-
-
-def _knock(client: flight.FlightClient, options: flight.FlightCallOptions | None = None) -> None:
-    """Before much is sent: a listener cuts connections that bring much before it knows them."""
-    for _ in client.do_action(flight.Action(_KNOCK, b""), options):
-        pass
 
 
 class NoteLine:
@@ -293,7 +285,6 @@ class Outlet:
         self._peer = peer or f"the receiver of operator {name.operator}"
         try:
             descriptor = flight.FlightDescriptor.for_command(name.pack())
-            _knock(client)  # rows come faster than a busy host can look who sends them
             self._writer, self._reader = client.do_put(descriptor, schema)
         except _BROKEN as error:
             raise self._broken(error, f"router {name.router} cannot open a stream") from error

@@ -1,0 +1,91 @@
+"""Where listeners are opened, and who gets as far as a call."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from reshape.exchange.addresses import AS_NEEDED, LOCAL, Listening, resolved
+from reshape.exchange.certificates import own_certificate
+from reshape.exchange.errors import ExchangeError, PortsTaken
+from reshape.exchange.flight import Access, Listener, Outlet, Receiver, Tls, call, connect
+from reshape.exchange.wire import Envelope, StreamName
+
+SECRET = "a-secret-of-this-run"
+# Only what hangs takes as long.
+SOON_S = 60.0
+MB = 1 << 20
+
+
+@contextmanager
+def listening(address: str = LOCAL, tls: Tls | None = None, at: Listening = AS_NEEDED) -> Iterator[Listener]:
+    listener = Listener(
+        address,
+        lambda: [SECRET],
+        tls,
+        lambda name, schema: Taking(),
+        {"size": lambda body: str(len(body)).encode()},
+        listening=at,
+    )
+    try:
+        yield listener
+    finally:
+        listener.shutdown()
+
+
+class Taking(Receiver):
+    def accept(self, batch: pa.RecordBatch, envelope: Envelope) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_ipv6() -> None:
+    with listening("::1") as listener:
+        assert listener.location == f"grpc://[::1]:{listener.port}"
+        assert call(connect(listener.location, Access(SECRET)), "size", bytes(3 * MB), SOON_S) == str(3 * MB).encode()
+    assert resolved("[::1]") == resolved("::1") == "::1"
+    assert resolved(LOCAL) == LOCAL
+
+
+def test_a_listener_takes_a_port_of_its_range_that_is_free() -> None:
+    with socket.create_server((LOCAL, 0)) as taken:
+        first = taken.getsockname()[1]
+        with pytest.raises(
+            PortsTaken, match=rf"cannot listen at {LOCAL} on a port from {first} to {first}: .*reshape.po"
+        ):
+            Listener(LOCAL, lambda: [], listening=Listening(None, first, first))
+        with listening(at=Listening(None, first, min(first + 50, 65_535))) as listener:
+            assert first < listener.port <= first + 50
+            assert call(connect(listener.location, Access(SECRET)), "size", b"x", SOON_S) == b"1"
+
+
+def test_a_listener_may_listen_elsewhere_than_others_find_it() -> None:
+    with listening("localhost", at=Listening("0.0.0.0")) as listener:
+        assert listener.location == f"grpc://localhost:{listener.port}"
+        assert call(connect(listener.location, Access(SECRET)), "size", b"x", SOON_S) == b"1"
+    with pytest.raises(PortsTaken, match=r"cannot listen at 192\.0\.2\.77 on any port: .*spark\.reshape\.bindAddress"):
+        Listener("192.0.2.77", lambda: [])
+
+
+def test_nobody_without_the_key_gets_as_far_as_a_call() -> None:
+    made = own_certificate()
+    with listening(tls=made) as listener:
+        assert listener.location.startswith("grpc+tls://")
+        assert (
+            call(connect(listener.location, Access(SECRET, made)), "size", bytes(2 * MB), SOON_S)
+            == str(2 * MB).encode()
+        )
+        for access in (Access(SECRET, replace(made, mutual=False)), Access(SECRET)):
+            location = listener.location if access.tls else listener.location.replace("grpc+tls", "grpc")
+            with pytest.raises(flight.FlightUnavailableError):
+                call(connect(location, access), "size", b"x", SOON_S)
+        with pytest.raises(ExchangeError, match="secret"):
+            Outlet(connect(listener.location, Access("wrong", made)), StreamName("run", 1, "r", 0, 0), pa.schema([]))
