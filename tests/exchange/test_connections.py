@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -298,3 +301,23 @@ def test_nothing_is_left_open() -> None:
     del opened, caller
     gc.collect()
     assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_process_that_ends_with_all_under_way_ends() -> None:
+    script = f"""
+import sys, threading
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.exchange import test_connections as here
+receiver, called = here.Gated(free=0), threading.Event()
+def wait(body):
+    called.set()
+    threading.Event().wait()
+opened = here.Listener(here.LOCAL, lambda: [here.SECRET], None, lambda name, schema: receiver, {{"wait": wait}})
+caller = here.connect(opened.location, here.Access(here.SECRET))
+outlet = here.outlet_of(caller)
+for task in (lambda: here.send_all(outlet, 100), lambda: outlet.await_mark(1), lambda: here.ask(caller)):
+    threading.Thread(target=task, daemon=True).start()
+assert receiver.reached.wait(here.SOON_S) and called.wait(here.SOON_S)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SOON_S, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

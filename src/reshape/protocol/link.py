@@ -1,7 +1,7 @@
 """A task's line to the driver: reports go up, orders come down. Apart from the data, so never behind it.
 
 What must not be lost is a call, answered by the driver, and made again where the connection broke;
-the driver books it once. Counts, of which the newest replace all others, go up a line that stays open, for about half
+the driver books it once. Counts, of which the newest replace all others, go up a line without an answer, for about half
 the CPU time. Orders are fetched by long polls, so they arrive as soon as they are given; tasks need no listener of
 their own for them. Where there are too many tasks for that, the driver answers polls at once: then a task pauses for as
 long as it is told, and its counts come with the next poll.

@@ -222,7 +222,7 @@ class Listener:
         except OSError as error:
             LOG.debug("a connection to %s has ended: %s", self.location, error)
         except Exception:
-            LOG.exception("a connection to %s is ended", self.location)
+            LOG.warning("a connection to %s is ended", self.location, exc_info=True)
         with self._changed:
             connection.busy = False
             if goes_on and not self._closed:
