@@ -335,7 +335,7 @@ def test_idle_hosts_hold_few_threads_of_the_driver() -> None:
 
 def serving_threads() -> int:
     """Threads that serve connections, here of the one listener in this process."""
-    return sum(thread.name.startswith("reshape-serve") for thread in threading.enumerate())
+    return sum(thread.name.endswith("-serve") for thread in threading.enumerate())
 
 
 def eventually(true: Callable[[], bool]) -> bool:

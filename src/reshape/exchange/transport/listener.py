@@ -108,8 +108,9 @@ class Listener:
         self._crowded = False
         self._closed = False
         self._changed = threading.Condition()
-        self._crew = Crew(f"reshape-serve-{self.port}")
-        self._thread = threading.Thread(target=self._listen, name=f"reshape-listen-{self.port}", daemon=True)
+        self._crew = Crew(f"listener-{self.port}-serve")
+        # Not called after a flow: it serves all that come, and is there when none runs.
+        self._thread = threading.Thread(target=self._listen, name=f"listener-{self.port}", daemon=True)
         self._thread.start()
 
     @property
