@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from reshape.exchange.addresses import AS_NEEDED, LOCAL, Listening, resolved
 from reshape.exchange.certificates import own_certificate
 from reshape.exchange.errors import ExchangeError, PortsTaken, Unreachable
+from reshape.exchange.transport import sockets
 from reshape.exchange.transport.access import Access, Tls
 from reshape.exchange.transport.client import call, connect
 from reshape.exchange.transport.listener import Listener
@@ -76,6 +78,30 @@ def test_a_listener_may_listen_elsewhere_than_others_find_it() -> None:
         assert call(connect(listener.location, Access(SECRET)), "size", b"x", SOON_S) == b"1"
     with pytest.raises(PortsTaken, match=r"cannot listen at 192\.0\.2\.77 on any port: .*spark\.reshape\.bindAddress"):
         Listener("192.0.2.77", lambda: [])
+
+
+def test_a_listener_at_all_addresses_is_found_at_each() -> None:
+    with listening(at=Listening("::")) as listener:
+        for location in (listener.location, f"tcp://[::1]:{listener.port}"):
+            assert call(connect(location, Access(SECRET)), "size", b"x", SOON_S) == b"1"
+
+
+def test_a_caller_that_cannot_be_taken_keeps_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a process has no more files to open for a while."""
+    configure, failed = sockets.configure, threading.Event()
+
+    def failing(connection: socket.socket) -> None:
+        if threading.current_thread().name.startswith("listener") and not failed.is_set():
+            failed.set()
+            raise OSError("too many open files")
+        configure(connection)
+
+    monkeypatch.setattr(sockets, "configure", failing)
+    with listening() as listener:
+        with pytest.raises(Unreachable):
+            call(connect(listener.location, Access(SECRET)), "size", b"x", SOON_S)
+        assert failed.is_set()
+        assert call(connect(listener.location, Access(SECRET)), "size", b"x", SOON_S) == b"1"
 
 
 def test_nobody_without_the_key_gets_as_far_as_a_call() -> None:

@@ -176,7 +176,10 @@ class Listener:
                 accepted, _ = self._listening.accept()
                 sockets.configure(accepted)
                 self._bell.add(accepted)
-            except OSError as error:  # it has gone again, or this process has no more files to open
+            except BlockingIOError:  # it has gone again
+                self._bell.arm(self._listening)
+                return
+            except OSError as error:  # perhaps this process has no more files to open
                 LOG.debug("no connection at %s: %s", self.location, error)
                 self._crowded = True
                 return

@@ -65,11 +65,21 @@ def open_listener(address: str, listening: Listening) -> socket.socket:
     """On the first port of its range that is free."""
     bind = listening.bind or address
     failure: OSError | None = None
-    for port in range(listening.first, listening.last + 1):
-        try:
-            at = resolved(bind)
-            family = socket.AF_INET6 if ":" in at else socket.AF_INET
-            return socket.create_server((at, port), family=family, backlog=BACKLOG)
-        except OSError as error:
-            failure = error
+    try:
+        at = resolved(bind)
+        for port in range(listening.first, listening.last + 1):
+            try:
+                return _listen(at, port)
+            except OSError as error:
+                failure = error
+    except OSError as error:  # a name without an address
+        failure = error
     raise PortsTaken(bind, listening.first, listening.last, str(failure)) from failure
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    everywhere = address == "::" and socket.has_dualstack_ipv6()
+    listener = socket.create_server((address, port), family=family, backlog=BACKLOG, dualstack_ipv6=everywhere)
+    listener.setblocking(False)
+    return listener
