@@ -169,23 +169,30 @@ class Listener:
 
     def _accept(self) -> None:
         with self._changed:
-            if len(self._strangers) >= MOST_STRANGERS:
-                self._crowded = True  # others wait in the system's queue
-                return
-            try:
-                accepted, _ = self._listening.accept()
-                sockets.configure(accepted)
-                self._bell.add(accepted)
-            except BlockingIOError:  # it has gone again
+            # Where this is set, others wait in the system's queue until there is room, or for the next look.
+            self._crowded = len(self._strangers) >= MOST_STRANGERS or not self._take_one()
+            if not self._crowded:
                 self._bell.arm(self._listening)
-                return
-            except OSError as error:  # perhaps this process has no more files to open
-                LOG.debug("no connection at %s: %s", self.location, error)
-                self._crowded = True
-                return
-            number = accepted.fileno()
-            self._connections[number] = self._strangers[number] = _Connection(accepted)
-            self._bell.arm(self._listening)
+
+    def _take_one(self) -> bool:
+        """Whether there is room for more."""
+        try:
+            accepted, _ = self._listening.accept()
+        except BlockingIOError:  # it has gone again
+            return True
+        except OSError as error:  # perhaps this process has no more files to open
+            LOG.debug("no connection at %s: %s", self.location, error)
+            return False
+        try:
+            sockets.configure(accepted)
+            self._bell.add(accepted)
+        except OSError as error:
+            LOG.debug("no connection at %s: %s", self.location, error)
+            accepted.close()
+            return False
+        number = accepted.fileno()
+        self._connections[number] = self._strangers[number] = _Connection(accepted)
+        return True
 
     def _let_more_in(self) -> None:
         if self._crowded and not self._closed:
