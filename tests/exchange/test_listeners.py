@@ -117,4 +117,6 @@ def test_nobody_without_the_key_gets_as_far_as_a_call() -> None:
             with pytest.raises(Unreachable):
                 call(connect(location, access), "size", b"x", SOON_S)
         with pytest.raises(ExchangeError, match="secret"):
-            Outlet(connect(listener.location, Access("wrong", made)), StreamName("run", 1, "r", 0, 0), pa.schema([]))
+            Outlet(
+                connect(listener.location, Access("wrong", made)), StreamName("run", 1, "r", 0, 0), pa.schema([])
+            ).close()
