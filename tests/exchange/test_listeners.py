@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from reshape.exchange.errors import ExchangeError, PortsTaken, Unreachable
 from reshape.exchange.transport import sockets
 from reshape.exchange.transport.access import Access, Tls
 from reshape.exchange.transport.client import call, connect
+from reshape.exchange.transport.crew import Crew
 from reshape.exchange.transport.listener import Listener
 from reshape.exchange.transport.receiving import Receiver
 from reshape.exchange.transport.streams import Outlet
@@ -101,6 +102,22 @@ def test_a_caller_that_cannot_be_taken_keeps_no_other_out(monkeypatch: pytest.Mo
         with pytest.raises(Unreachable):
             call(connect(listener.location, Access(SECRET)), "size", b"x", SOON_S)
         assert failed.is_set()
+        assert call(connect(listener.location, Access(SECRET)), "size", b"x", SOON_S) == b"1"
+
+
+def test_a_caller_for_whom_there_is_no_thread_keeps_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    do, failed = Crew.do, threading.Event()
+
+    def failing(crew: Crew, task: Callable[[], None]) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError("can't start new thread")
+        do(crew, task)
+
+    monkeypatch.setattr(Crew, "do", failing)
+    with listening() as listener:
+        with pytest.raises(Unreachable):
+            call(connect(listener.location, Access(SECRET)), "size", b"x", SOON_S)
         assert call(connect(listener.location, Access(SECRET)), "size", b"x", SOON_S) == b"1"
 
 

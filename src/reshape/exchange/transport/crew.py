@@ -21,7 +21,7 @@ class Crew:
         self._closed = False
 
     def do(self, task: Callable[[], None]) -> None:
-        """Run this in a thread of its own, soon. It must not raise."""
+        """Run this in a thread of its own, soon. It must not raise. Raises RuntimeError where there is no thread."""
         with self._lock:
             if self._closed:
                 return
@@ -30,8 +30,8 @@ class Crew:
                 self._tasks.put(task)
                 return
             thread = threading.Thread(target=self._work, args=(task,), name=self._name, daemon=True)
+            thread.start()
             self._threads.add(thread)
-        thread.start()
 
     def close(self, within_s: float) -> bool:
         """Wait until all that was begun is done; False if something is not."""

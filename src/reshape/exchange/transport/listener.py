@@ -39,7 +39,7 @@ HANDSHAKE_S = 10.0
 MOST_STRANGERS = 100
 # How often the listener looks for strangers that take too long, while there are any.
 TICK_S = 1.0
-# Where no further stranger may come in, the oldest goes after so many looks.
+# Where no further stranger may come in, those that have not even begun go after so many looks.
 CROWDED_TICKS = 2
 
 
@@ -201,10 +201,10 @@ class Listener:
 
     def _look_at_strangers(self) -> None:
         with self._changed:
-            most = CROWDED_TICKS if self._crowded else HANDSHAKE_S / TICK_S
             for stranger in list(self._strangers.values()):
                 stranger.ticks += 1
-                if stranger.ticks <= most:
+                silent = self._crowded and not stranger.busy
+                if stranger.ticks <= (CROWDED_TICKS if silent else HANDSHAKE_S / TICK_S):
                     continue
                 LOG.info("a caller at %s did not say in time what it knows", self.location)
                 if stranger.busy:
@@ -219,7 +219,12 @@ class Listener:
             if connection is None or connection.busy:
                 return
             connection.busy = True
-        self._crew.do(partial(self._serve, connection))
+        try:
+            self._crew.do(partial(self._serve, connection))
+        except RuntimeError as error:  # the system gives this process no more threads
+            LOG.warning("a connection to %s is ended: %s", self.location, error)
+            with self._changed:
+                self._drop(connection)
 
     # The crew
 
