@@ -7,6 +7,7 @@ from reshape.kernels.hashing import UnsupportedKeyType
 
 __all__ = [
     "KeyTypesDiffer",
+    "NegativeFrequency",
     "OperatorError",
     "OutOfRange",
     "PortError",
@@ -78,6 +79,21 @@ class OutOfRange(OperatorError):
         return (
             f"{self.operator}: {self.aggregate} of column {self.column!r} does not fit {self.type_name}; "
             "cast the column to a wider decimal or to double"
+        )
+
+
+class NegativeFrequency(OperatorError):
+    """A value is to count less than no time."""
+
+    def __init__(self, operator: str, column: str, value: int) -> None:
+        super().__init__(operator, column, value)
+        self.column = column
+        self.value = value
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operator}: percentile got a frequency of {self.value} in column {self.column!r}; "
+            "leave out rows whose frequency is below zero"
         )
 
 
