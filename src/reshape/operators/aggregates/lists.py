@@ -149,7 +149,8 @@ class PercentileDisc(Percentile):
 
     @staticmethod
     def place(count: Doubles, share: float) -> Doubles:
-        return np.maximum(np.ceil(count * share) - 1, 0)
+        position: Doubles = np.maximum(np.ceil(count * share) - 1, 0)
+        return position
 
 
 def percentages_of(call: SparkCall) -> tuple[tuple[float, ...], bool]:
