@@ -214,8 +214,8 @@ def test_hashes_are_those_of_xxh64() -> None:
         raw = pa.array([number.to_bytes(4, "little", signed=True), number.to_bytes(8, "little", signed=True)])
         short, long = xxhash64(pa.array([number], pa.int32())), xxhash64(pa.array([number], pa.int64()))
         assert xxhash64(raw).tolist() == [short[0], long[0]]
-    long = "Nobody inspects the spammish repetition, and this is longer than one stripe of it " * 3
-    cut = [long[:size] for size in range(0, 200, 7)]
+    sentence = "Nobody inspects the spammish repetition, and this is longer than one stripe of it " * 3
+    cut = [sentence[:size] for size in range(0, 200, 7)]
     alone = [int(xxhash64(pa.array([text]))[0]) for text in cut]
     assert xxhash64(pa.array(cut)).tolist() == alone
     assert len(set(alone)) == len(cut)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
+from reshape.errors import FlowError
 
 # Nulls in every column, a hot key, a group of a single row (1000) and one with nothing but nulls (1001).
 COLUMNS = """
@@ -167,3 +170,32 @@ def test_all_rows_as_one_group_and_no_rows_at_all(data: DataFrame) -> None:
     ]
     compared(data, calls, key=None)
     compared(data.where("u < 0"), calls, key=None)
+
+
+def _spread(key: tuple[Any, ...], frame: pd.DataFrame) -> pd.DataFrame:
+    known = frame["d"].dropna()
+    values = {"rows": len(frame), "last": frame["m"].max(), "c": frame["c"].max(), "d": known.sum(), "k": key[0]}
+    return pd.DataFrame([values])
+
+
+def _largest(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+    best = rows.sort_by("u").slice(max(len(rows) - 2, 0))
+    return best.select(["u", "t"]).append_column("k", pa.array([key[0].as_py()] * len(best), pa.int64()))
+
+
+def test_functions_of_groups(data: DataFrame) -> None:
+    builds: list[Callable[[Any], Any]] = [
+        lambda grouped: grouped.applyInPandas(_spread, "k long, rows long, last timestamp, d double, c decimal(20, 6)"),
+        lambda grouped: grouped.applyInArrow(_largest, "u long, t date, k long"),
+    ]
+    for build in builds:
+        got, want = build(reshape.read(data).groupBy("k")).toDF(), build(data.groupBy("k"))
+        assert got.schema == want.schema
+        assert sorted(map(repr, got.collect())) == sorted(map(repr, want.collect()))
+
+
+def test_functions_of_groups_that_fail(data: DataFrame) -> None:
+    with pytest.raises(Exception, match=r"applyInPandas\(.*lambda.*\) failed for a group: KeyError: .*'nothing'"):
+        reshape.read(data).groupBy("k").applyInPandas(lambda frame: frame[["nothing"]], "x long").toDF().collect()
+    with pytest.raises(FlowError, match="groupBy: column 'q' is not among k, v"):
+        reshape.read(data).groupBy("q").applyInPandas(_spread, "x long")

@@ -6,6 +6,7 @@ from reshape.errors import ReshapeError
 from reshape.kernels.hashing import UnsupportedKeyType
 
 __all__ = [
+    "GroupFunctionFailed",
     "KeyTypesDiffer",
     "NegativeFrequency",
     "OperatorError",
@@ -120,3 +121,15 @@ class UserAggregateFailed(OperatorError):
 
     def __str__(self) -> str:
         return f"{self.operator}: {self.method}() of user-defined aggregate {self.aggregate!r} failed: {self.cause}"
+
+
+class GroupFunctionFailed(OperatorError):
+    """A user's function of a group raised, or gave what it had not promised; the cause says what."""
+
+    def __init__(self, operator: str, function: str, cause: str) -> None:
+        super().__init__(operator, function, cause)
+        self.function = function
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.function} failed for a group: {self.cause}"

@@ -28,7 +28,7 @@ _BY_FUNCTION: dict[str, Registered] = {}
 
 
 def spark_function(function: str, written: str) -> Callable[[AnyAggregate], AnyAggregate]:
-    """Registers an aggregate under the class that Spark's analyzer has for it: ``Average`` for avg and mean.
+    """Registers an aggregate under the class that Spark's optimizer has for it: ``Average`` for avg and mean.
 
     Goes above ``@dataclass``, which makes a class with slots anew.
     """
