@@ -129,15 +129,26 @@ class SquaredDeviations(_OfNumbers):
         return of.second, of.count < 0
 
 
-def grouped_means(values: Doubles, weights: Doubles, groups: Groups) -> Doubles:
-    """The weighted mean of each group. That of equal values is this value and no other: it is counted from the first
-    of them, so that their deviations are zero, as Spark's are."""
-    rows = np.flatnonzero(weights > 0)
-    some = groups.only(rows)
-    first = some.first_rows()
-    start = np.where(first >= 0, values[rows[np.maximum(first, 0)]] if len(rows) else 0.0, 0.0)
-    apart = some.sums(weights[rows] * (values[rows] - start[some.codes]))
-    return start + apart / np.maximum(some.sums(weights[rows]), 1)
+def grouped_means(values: Doubles, groups: Groups) -> Doubles:
+    """The mean of each group. That of equal values is this value and no other: it is counted from the first of them,
+    so that their deviations are zero, as Spark's are."""
+    start = _starts(values, groups)
+    return start + groups.sums(values - start[groups.codes]) / np.maximum(groups.sizes, 1)
+
+
+def merged_means(means: Doubles, counts: Doubles, groups: Groups) -> Doubles:
+    """The mean of each group, from those of its parts."""
+    some = counts > 0  # a part without values has a mean of 0 that must not count
+    if not some.all():
+        means, counts, groups = means[some], counts[some], groups.only(some)
+    start = _starts(means, groups)
+    return start + groups.sums(counts * (means - start[groups.codes])) / np.maximum(groups.sums(counts), 1)
+
+
+def _starts(values: Doubles, groups: Groups) -> Doubles:
+    """The first value of each group, 0 where there is none."""
+    first = groups.first_rows()
+    return np.where(first >= 0, np.append(values, 0.0)[first], 0.0)
 
 
 class MomentsLogic(AggregateLogic):
@@ -165,16 +176,19 @@ class MomentsLogic(AggregateLogic):
         array, groups = present(columns[0], groups)
         values = as_doubles(array)
         with np.errstate(all="ignore"):  # infinities give NaN, as in Spark
-            means = grouped_means(values, np.ones(len(values)), groups)
+            means = grouped_means(values, groups)
             apart = values - means[groups.codes]
-            powers = [groups.sums(apart**power) for power in range(2, self._order + 1)]
+            power, powers = apart, []
+            for _ in range(2, self._order + 1):
+                power = power * apart  # four times as fast as `apart**3`
+                powers.append(groups.sums(power))
         return [pa.array(groups.sizes), pa.array(means), *map(pa.array, powers)]
 
     def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
         counts, means, *powers = (as_doubles(state) for state in states)
         totals = groups.sums(counts)
         with np.errstate(all="ignore"):
-            merged = grouped_means(means, counts, groups)
+            merged = merged_means(means, counts, groups)
             # A part without values has a mean of 0 that must not count.
             apart = np.where(counts > 0, means - merged[groups.codes], 0.0)
             second = powers[0] + counts * apart**2

@@ -12,7 +12,7 @@ import pyarrow.types as pat
 from reshape.kernels.hashing import Mask
 from reshape.operators.aggregates.base import AggregateLogic, Groups, as_doubles, complete, nullable, unsupported
 from reshape.operators.aggregates.description import Aggregate, OfColumns, SparkCall
-from reshape.operators.aggregates.moments import Doubles, grouped_means
+from reshape.operators.aggregates.moments import Doubles, grouped_means, merged_means
 from reshape.operators.aggregates.registry import spark_function
 
 
@@ -146,7 +146,7 @@ class PairLogic(AggregateLogic):
         pairs, groups = complete(columns, groups)
         first, second = map(as_doubles, pairs)
         with np.errstate(all="ignore"):  # infinities give NaN, as in Spark
-            means = [grouped_means(values, np.ones(len(values)), groups) for values in (first, second)]
+            means = [grouped_means(values, groups) for values in (first, second)]
             a, b = (values - mean[groups.codes] for values, mean in zip((first, second), means, strict=True))
             sums = [groups.sums(product) for product in (a * b, a * a, b * b)]
         return [pa.array(groups.sizes), *map(pa.array, (*means, *sums))]
@@ -154,7 +154,7 @@ class PairLogic(AggregateLogic):
     def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
         counts, first, second, *products = (as_doubles(state) for state in states)
         with np.errstate(all="ignore"):
-            means = [grouped_means(values, counts, groups) for values in (first, second)]
+            means = [merged_means(values, counts, groups) for values in (first, second)]
             # A part without pairs has means of 0 that must not count.
             a, b = (
                 np.where(counts > 0, values - mean[groups.codes], 0.0)
