@@ -18,6 +18,7 @@ import pyarrow.types as pat
 
 from reshape.kernels.columns import Indices, as_array
 from reshape.kernels.hashing import U64, Mask, UnsupportedKeyType, fixed_words, validity
+from reshape.kernels.keys import KeyColumns
 from reshape.kernels.ordering import Ordering, SortKey
 
 # The digit of these rows; None for all.
@@ -77,6 +78,24 @@ def sorted_order(columns: Sequence[Any], ordering: Ordering, *, presorted: bool 
         rows = order[positions]
         order[positions] = rows[np.argsort(groups * len(order) + rows)]
     return order
+
+
+def order_codes(column: Any) -> Indices:
+    """Whole numbers in the order of a column's values, equal for equal ones; those of nulls mean nothing."""
+    array = _plain(column)
+    words = fixed_words(array)
+    if words is not None:
+        low = words[0].view(np.int64)
+        if len(words) > 1 and all(np.array_equal(word.view(np.int64), low >> 63) for word in words[1:]):
+            return low  # a decimal of few digits
+        if len(words) == 1:
+            return (_ordered_words(words, array.type)[0] ^ _SIGN).view(np.int64)
+    codes = np.zeros(len(array), dtype=np.int64)
+    if len(array):
+        order = sorted_order([array], Ordering((SortKey(0),)))
+        keys = KeyColumns([array], len(array))
+        codes[order[1:]] = np.cumsum(~keys.equal(order[1:], keys, order[:-1]))
+    return codes
 
 
 def _packed(digits: Iterator[Digit], room: int) -> tuple[U64 | None, Iterator[Digit]]:

@@ -21,5 +21,6 @@ def specs() -> tuple[type[Spec], ...]:
     from reshape.operators.relay import RelaySpec
     from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
     from reshape.operators.sort import SortSpec
+    from reshape.operators.window import WindowSpec
 
-    return GroupBySpec, JoinSpec, RelaySpec, DistinctSpec, SetProbeSpec, SortSpec
+    return GroupBySpec, JoinSpec, RelaySpec, DistinctSpec, SetProbeSpec, SortSpec, WindowSpec
