@@ -97,6 +97,32 @@ def test_every_frame_and_type(kind: str, frame: Frame) -> None:
         check(WindowSpec(data.schema, (0,), Ordering(order), tuple(functions)), data)
 
 
+@pytest.mark.parametrize("kind", ["short", "int", "double", "float"])
+def test_distances_of_values(kind: str) -> None:
+    """Half of a distance is between two values of floats; infinity, NaN and null have frames of their own."""
+    values = {"short": [1, 2, 3, 7, 9, -4], "int": [1, 2, 3, 7, 9, -4]}.get(kind)
+    arrow_type, found = VALUES[kind]
+    rng = np.random.default_rng(10)
+    some = [
+        None if rng.random() < 0.1 else (values or [*found, 0.5, 1.0, 2.5])[int(n)] for n in rng.integers(0, 6, 160)
+    ]
+    data = pa.table({"k": pa.array(rng.integers(0, 4, 160)), "v": range(160), "o": pa.array(some, arrow_type)})
+    for lower, upper in ((-2, 0), (-1, 3), (None, -1), (2, None), (1, 2), (-3, -2), (-1.5, 1.5)):
+        if values and isinstance(lower, float):
+            continue
+        frame = Frame("range", lower, upper)
+        functions = (Count("n", None, frame), Sum("s", 1, frame), Max("m", 1, frame))
+        for ascending, first in ((True, True), (False, False), (True, False), (False, True)):
+            check(WindowSpec(data.schema, (0,), Ordering((SortKey(2, ascending, first),)), functions), data)
+
+
+def test_a_distance_beyond_the_type() -> None:
+    data = pa.table({"o": pa.array([1, 2**15 - 2], pa.int16())})
+    spec = WindowSpec(data.schema, (), Ordering((SortKey(0),)), (Count("n", None, Frame("range", 0, 5)),))
+    with pytest.raises(OutOfRange, match="does not fit int16"):
+        finished(spec, data)
+
+
 @given(hypothesis_rows({"k": "string", "v": "double", "o": "int"}), st.sampled_from(FRAMES), st.booleans())
 @settings(max_examples=150)
 def test_any_rows(data: pa.Table, frame: Frame, by_key: bool) -> None:

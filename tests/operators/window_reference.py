@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from reshape.kernels.ordering import SortKey
 from reshape.operators.window import WindowSpec
 from reshape.operators.windows.description import WindowFunction
 from reshape.operators.windows.extremes import Max, Min
@@ -60,7 +61,7 @@ def _values(function: WindowFunction, rows: list[Row], peers: list[Row], spec: W
         case Shifted():
             return [_shifted(function, rows, i) for i in range(size)]
         case NthValue() | Count() | Sum() | Mean() | Min() | Max():
-            frames = [_frame(function.frame, peers, i) for i in range(size)]
+            frames = [_frame(function.frame, peers, i, spec) for i in range(size)]
             column = function.column
             return [
                 _of_frame(function, [row if column is None else row[column] for row in rows[a:b]], spec)
@@ -69,8 +70,12 @@ def _values(function: WindowFunction, rows: list[Row], peers: list[Row], spec: W
     raise AssertionError(function)
 
 
-def _frame(frame: Frame, peers: list[Row], i: int) -> tuple[int, int]:
+def _frame(frame: Frame, peers: list[Row], i: int, spec: WindowSpec) -> tuple[int, int]:
     size = len(peers)
+    if frame.unit == "range" and (frame.lower or frame.upper) and peers[i][0] is not None:
+        assert spec.ordering is not None
+        inside = [j for j in range(size) if _is_near(frame, peers[i][0], peers[j][0], spec.ordering.keys[0])]
+        return (inside[0], inside[-1] + 1) if inside else (0, 0)
     if frame.unit == "range":
         low = 0 if frame.lower is None else peers.index(peers[i])
         high = size if frame.upper is None else peers.index(peers[i]) + peers.count(peers[i])
@@ -78,6 +83,22 @@ def _frame(frame: Frame, peers: list[Row], i: int) -> tuple[int, int]:
     low = 0 if frame.lower is None else min(max(i + frame.lower, 0), size)
     high = size if frame.upper is None else min(max(i + frame.upper + 1, 0), size)
     return low, max(low, high)
+
+
+def _is_near(frame: Frame, mine: Any, other: Any, key: SortKey) -> bool:
+    """Whether another row's value is in the frame; null is beyond all others, on the side where nulls are."""
+    if other is None:
+        return (frame.lower if key.nulls_first else frame.upper) is None
+    for bound, sign in ((frame.lower, 1), (frame.upper, -1)):
+        if bound is not None:
+            limit = (
+                plain(float(mine) + bound * (1 if key.ascending else -1))
+                if mine == "NaN" or isinstance(mine, float)
+                else mine + bound * (1 if key.ascending else -1)
+            )
+            if compare(other, limit) * sign * (1 if key.ascending else -1) < 0:
+                return False
+    return True
 
 
 def _shifted(function: Shifted, rows: list[Row], i: int) -> Any:

@@ -127,6 +127,19 @@ def _lesser(codes: Indices, left: Indices, right: Indices) -> Indices:
     return np.where(codes[right] < codes[left], right, left)
 
 
+def searched(codes: Indices, wanted: Indices, first: Indices, end: Indices, *, behind: bool) -> Indices:
+    """For each of the wanted codes the first place from first[i] to end[i] whose code is not less; with ``behind`` the
+    first whose code is greater. Codes are in order between these places."""
+    low, high = first.copy(), end.copy()
+    while (searching := low < high).any():
+        middle = (low + high) >> 1
+        met = codes[np.minimum(middle, len(codes) - 1)]
+        is_right = searching & ((met <= wanted) if behind else (met < wanted))
+        low = np.where(is_right, middle + 1, low)
+        high = np.where(searching & ~is_right, middle, high)
+    return low
+
+
 def _longest_first(lengths: Indices) -> tuple[Indices, list[int]]:
     """The order of stretches by length, and for each step how many of them go on: always the foremost ones."""
     order = np.argsort(-lengths, kind="stable")

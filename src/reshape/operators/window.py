@@ -213,8 +213,10 @@ class Window(Operator):
             columns = [as_array(column.slice(begin, end - begin)) for column in rows.columns]
         else:
             columns = rows.take(order[begin:end])
-        ordering = () if self.spec.ordering is None else self.spec.ordering.columns
-        windows = Windows.of([columns[key] for key in self.spec.keys], [columns[key] for key in ordering], end - begin)
+        order = () if self.spec.ordering is None else self.spec.ordering.keys
+        windows = Windows.of(
+            [columns[key] for key in self.spec.keys], [columns[key.column] for key in order], order, end - begin
+        )
         made = [
             function.compute(windows, [columns[column] for column in function.reads], self.spec.fields(function))
             for function in self.spec.functions
