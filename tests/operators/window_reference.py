@@ -80,8 +80,8 @@ def _frame(frame: Frame, peers: list[Row], i: int, spec: WindowSpec) -> tuple[in
         low = 0 if frame.lower is None else peers.index(peers[i])
         high = size if frame.upper is None else peers.index(peers[i]) + peers.count(peers[i])
         return low, high
-    low = 0 if frame.lower is None else min(max(i + frame.lower, 0), size)
-    high = size if frame.upper is None else min(max(i + frame.upper + 1, 0), size)
+    low = 0 if frame.lower is None else min(max(i + int(frame.lower), 0), size)
+    high = size if frame.upper is None else min(max(i + int(frame.upper) + 1, 0), size)
     return low, max(low, high)
 
 
@@ -89,14 +89,11 @@ def _is_near(frame: Frame, mine: Any, other: Any, key: SortKey) -> bool:
     """Whether another row's value is in the frame; null is beyond all others, on the side where nulls are."""
     if other is None:
         return (frame.lower if key.nulls_first else frame.upper) is None
-    for bound, sign in ((frame.lower, 1), (frame.upper, -1)):
+    ahead = 1 if key.ascending else -1
+    for bound, side in ((frame.lower, ahead), (frame.upper, -ahead)):
         if bound is not None:
-            limit = (
-                plain(float(mine) + bound * (1 if key.ascending else -1))
-                if mine == "NaN" or isinstance(mine, float)
-                else mine + bound * (1 if key.ascending else -1)
-            )
-            if compare(other, limit) * sign * (1 if key.ascending else -1) < 0:
+            limit = float(mine) + bound * ahead if isinstance(mine, str | float) else mine + bound * ahead
+            if compare(other, plain(limit)) * side < 0:
                 return False
     return True
 

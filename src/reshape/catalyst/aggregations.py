@@ -27,7 +27,7 @@ def label(node: Any) -> str:
     return "aggregate"
 
 
-class _Inputs:
+class Inputs:
     """The expressions that an operator needs below it, each once."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _Call:
     name: str
     expression: Any
     inputs: list[Any]
-    known: _Inputs
+    known: Inputs
 
     @property
     def distinct(self) -> bool:
@@ -78,7 +78,7 @@ def aggregated(shaping: Shaping, node: Any, child: Rows) -> Rows:
     found = shaping.gateway.aggregation(node)
     if found is None:
         raise LeftToSpark("Spark plans it in a way of its own")
-    inputs = _Inputs()
+    inputs = Inputs()
     keys = [inputs.number(unnamed(key)) for key in found.keys]
     calls = [_aggregate(shaping, call, inputs) for call in found.calls]
     if not keys and not calls:
@@ -107,7 +107,7 @@ def _results(shaping: Shaping, node: Any, rows: FlowRows, named: tuple[Any, ...]
         return SparkRows(shaping.gateway.project(named, node), (rows,))
 
 
-def _aggregate(shaping: Shaping, expression: Any, inputs: _Inputs) -> Aggregate:
+def _aggregate(shaping: Shaping, expression: Any, inputs: Inputs) -> Aggregate:
     if kind(expression) != "AggregateExpression":
         raise LeftToSpark(f"{words_of(expression)} is no aggregate of Spark's own")
     function = expression.aggregateFunction()

@@ -213,10 +213,9 @@ class Window(Operator):
             columns = [as_array(column.slice(begin, end - begin)) for column in rows.columns]
         else:
             columns = rows.take(order[begin:end])
-        order = () if self.spec.ordering is None else self.spec.ordering.keys
-        windows = Windows.of(
-            [columns[key] for key in self.spec.keys], [columns[key.column] for key in order], order, end - begin
-        )
+        by = () if self.spec.ordering is None else self.spec.ordering.keys
+        keys, ordered_by = [columns[key] for key in self.spec.keys], [columns[key.column] for key in by]
+        windows = Windows.of(keys, ordered_by, by, end - begin)
         made = [
             function.compute(windows, [columns[column] for column in function.reads], self.spec.fields(function))
             for function in self.spec.functions
