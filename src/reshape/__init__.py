@@ -30,9 +30,11 @@ if TYPE_CHECKING:
         TooFewSlots,
         UnsuitableSession,
     )
-    from reshape.flow import Flow
+    from reshape.flows import Flow
     from reshape.grouped import GroupedFlow
     from reshape.kernels.hashing import UnsupportedKeyType
+    from reshape.observe.listeners import QueryListener, QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
+    from reshape.observe.progress import QueryProgress
     from reshape.operators.aggregates.user_defined import UserAggregate
     from reshape.operators.errors import (
         KeyTypesDiffer,
@@ -60,6 +62,11 @@ __all__ = [
     "OutOfRange",
     "ParameterError",
     "Query",
+    "QueryListener",
+    "QueryProgress",
+    "QueryProgressEvent",
+    "QueryStartedEvent",
+    "QueryTerminatedEvent",
     "ReshapeError",
     "SettingError",
     "StrategyRefused",
@@ -69,18 +76,27 @@ __all__ = [
     "UnsupportedKeyType",
     "UserAggregateFailed",
     "__version__",
+    "add_listener",
     "aggregate",
+    "flow",
     "local_session",
     "read",
+    "remove_listener",
+    "start",
 ]
 
 # Where the classes are that are imported when they are first used.
 _MODULES = {
-    "Flow": "reshape.flow",
+    "Flow": "reshape.flows",
     "GroupedFlow": "reshape.grouped",
     "Query": "reshape.query",
     "NotSupported": "reshape.plan.analysis",
     "UnsupportedKeyType": "reshape.kernels.hashing",
+    "QueryProgress": "reshape.observe.progress",
+    **dict.fromkeys(
+        ("QueryListener", "QueryProgressEvent", "QueryStartedEvent", "QueryTerminatedEvent"),
+        "reshape.observe.listeners",
+    ),
     **dict.fromkeys(("ParameterError", "StrategyRefused"), "reshape.control.errors"),
     **dict.fromkeys(
         ("KeyTypesDiffer", "OperatorError", "OutOfRange", "UnsupportedAggregate", "UserAggregateFailed"),
@@ -113,9 +129,24 @@ def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
 
     Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
     """
-    from reshape.flow import Flow
+    from reshape.flows import Flow
 
     return Flow.read(df, **options)
+
+
+def flow(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
+    """Return a flow of any DataFrame, such as ``spark.sql(text)``: its joins, groupings and sorts run in hosts.
+
+    What hosts cannot do better Spark does, with the reason in ``explain()``. The result is that of the DataFrame.
+    """
+    from reshape.planned import PlannedFlow
+
+    return PlannedFlow.of(df, **options)
+
+
+def start(df: DataFrame, **options: Unpack[FlowOptions]) -> Query:
+    """Run any DataFrame as a flow in the background: ``flow(df, **options).start()``."""
+    return flow(df, **options).start()
 
 
 def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
@@ -127,6 +158,20 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
     from reshape.plan.resolve import user_column
 
     return user_column(function, columns)
+
+
+def add_listener(listener: QueryListener) -> None:
+    """Let a listener hear of all queries of this process: their start, progress and end. Any thread may call this."""
+    from reshape.observe.listeners import LISTENERS
+
+    LISTENERS.add(listener)
+
+
+def remove_listener(listener: QueryListener) -> None:
+    """Let a listener hear of nothing any more, but what is being told right now."""
+    from reshape.observe.listeners import LISTENERS
+
+    LISTENERS.remove(listener)
 
 
 def local_session(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
     from pyspark.sql.types import StructType
 
-    from reshape.flow import Flow
+    from reshape.flows import Flow
 
 
 class GroupedFlow:

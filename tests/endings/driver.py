@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.machine.java import ensure_java
 
 ROWS = 200_000
@@ -92,7 +92,7 @@ def run(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
             query = flow.start()
             if command["how"] == "cancel":
                 _until_spilled(Path(command["local_dir"]))
-                query.cancel()
+                query.stop()
             query.awaitTermination()
             ended["story"] = query.story()
             ended["sum"] = _sum(query.result())

@@ -1,6 +1,6 @@
 """The skew-prone operators: Arrow in, Arrow out, no I/O. `spec` says what a plan knows of them, `base` what they do.
 
-An operator is one file with its spec and its logic, a place in `specs()`, and a method of `reshape.flow.Flow`.
+An operator is one file with its spec and its logic, a place in `specs()`, and a method of `reshape.flows.Flow`.
 """
 
 from __future__ import annotations
@@ -22,5 +22,6 @@ def specs() -> tuple[type[Spec], ...]:
     from reshape.operators.relay import RelaySpec
     from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
     from reshape.operators.sort import SortSpec
+    from reshape.operators.window import WindowSpec
 
-    return GroupBySpec, GroupMapSpec, JoinSpec, RelaySpec, DistinctSpec, SetProbeSpec, SortSpec
+    return GroupBySpec, GroupMapSpec, JoinSpec, RelaySpec, DistinctSpec, SetProbeSpec, SortSpec, WindowSpec

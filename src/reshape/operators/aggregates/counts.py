@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from reshape.operators.aggregates.base import AggregateLogic, Groups, complete
+from reshape.operators.aggregates.base import AggregateLogic, Groups, as_sums, complete
 from reshape.operators.aggregates.description import Aggregate, OfColumn, OfColumns, SparkCall
 from reshape.operators.aggregates.distinct import Distinct, DistinctLogic
 from reshape.operators.aggregates.filtered import Filtered
@@ -112,3 +113,6 @@ class CountLogic(AggregateLogic):
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         return states[0]
+
+    def sums(self, states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+        return as_sums(states)
