@@ -11,9 +11,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from reshape.operators.aggregates.of_rows import OfRows
 from reshape.operators.errors import GroupFunctionFailed
+from reshape.operators.group_by import GroupBy, GroupBySpec
 from reshape.operators.group_map import GroupMap, GroupMapSpec
-from reshape.plan.group_functions import Conversion, Form, UserGroupFunction
+from reshape.plan.group_functions import Conversion, Form, UserGroupFunction, UserValueFunction, ValueForm
 
 MOMENT = dt.datetime(2024, 2, 29, 23, 30, tzinfo=dt.UTC)
 ROWS = pa.record_batch(
@@ -98,3 +100,50 @@ def test_what_was_not_promised_is_refused_as_pyspark_does(form: Form, function: 
         list(operator.finish())
     assert isinstance(caught.value.__cause__, PySparkException)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def longest(texts: pd.Series, moments: pd.Series) -> str:
+    assert moments.iloc[0].hour == 18
+    return max(texts.dropna(), key=len, default="")
+
+
+def longest_of_parts(parts: Iterator[tuple[pd.Series, pd.Series]]) -> str:
+    return "".join(longest(*part) for part in parts)
+
+
+def arrow_longest(texts: pa.Array, moments: pa.Array) -> pa.Scalar:
+    return max(texts.drop_null().to_pylist(), key=len, default="")
+
+
+def arrow_longest_of_parts(parts: Iterator[tuple[pa.Array, pa.Array]]) -> pa.Scalar:
+    return "".join(arrow_longest(*part) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("form", "function"),
+    [
+        (ValueForm.PANDAS, longest),
+        (ValueForm.PANDAS_PARTS, longest_of_parts),
+        (ValueForm.ARROW, arrow_longest),
+        (ValueForm.ARROW_PARTS, arrow_longest_of_parts),
+    ],
+)
+def test_a_function_that_gives_one_value_is_an_aggregate(form: ValueForm, function: Callable[..., Any]) -> None:
+    made = UserValueFunction(function, form, StringType(), CONVERSION)
+    aggregate = OfRows("x", (1, 2), made, pa.string(), "longest")
+    assert aggregate.text(["s", "m"]) == "longest(s, m)"
+    owner, helper = (GroupBy(GroupBySpec(ROWS.schema, (0,), (aggregate,)), scattered=one) for one in (False, True))
+    owner.add(0, ROWS.slice(0, 2))
+    helper.add(0, ROWS.slice(2))
+    owner.merge_state(helper.export_scattered())
+    owner.end_port(0)
+    out = pa.Table.from_batches(owner.finish())
+    assert sorted(out.to_pylist(), key=str) == [{"k": 1, "x": "a"}, {"k": 2, "x": "b"}, {"k": None, "x": "d"}]
+    failing = OfRows(
+        "x", (1,), UserValueFunction(lambda s: s.nothing, form, StringType(), CONVERSION), pa.string(), "f"
+    )
+    operator = GroupBy(GroupBySpec(ROWS.schema, (), (failing,)))
+    operator.add(0, ROWS)
+    operator.end_port(0)
+    with pytest.raises(GroupFunctionFailed, match="group-by: f failed for a group: AttributeError"):
+        list(operator.finish())

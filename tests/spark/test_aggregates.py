@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.functions import pandas_udf
 
 import reshape
 from reshape.errors import FlowError
@@ -192,6 +193,22 @@ def test_functions_of_groups(data: DataFrame) -> None:
         got, want = build(reshape.read(data).groupBy("k")).toDF(), build(data.groupBy("k"))
         assert got.schema == want.schema
         assert sorted(map(repr, got.collect())) == sorted(map(repr, want.collect()))
+
+
+def _mean_of_product(values: pd.Series, weights: pd.Series) -> float:
+    return float((values * weights).mean())
+
+
+def test_pandas_functions_as_aggregates(data: DataFrame) -> None:
+    weighed = pandas_udf(_mean_of_product, "double")
+    call = weighed("v", F.col("y") + 1).alias("x")
+    got = reshape.read(data).groupBy("k").agg(call).toDF()
+    want = data.groupBy("k").agg(call)
+    assert got.schema == want.schema
+    found = {row.k: row.x for row in got.collect()}
+    for row in want.collect():
+        assert same(found.pop(row.k), row.x, "")
+    assert not found
 
 
 def test_functions_of_groups_that_fail(data: DataFrame) -> None:

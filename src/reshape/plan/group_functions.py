@@ -3,7 +3,7 @@ them, by PySpark's own conversions, so that types, names and errors are the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from inspect import getfullargspec
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reshape.plan.types import to_spark
+from reshape.operators.aggregates.description import Aggregate, SparkCall
+from reshape.operators.aggregates.of_rows import OfRows
+from reshape.plan.analysis import kind, scala_list
+from reshape.plan.types import arrow_type, to_spark
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 
 class Form(IntEnum):
@@ -26,6 +29,15 @@ class Form(IntEnum):
     ARROW = 209
     ARROW_PARTS = 215
     PANDAS_PARTS = 216
+
+
+class ValueForm(IntEnum):
+    """The same of a function that gives one value."""
+
+    PANDAS = 202
+    PANDAS_PARTS = 217
+    ARROW = 252
+    ARROW_PARTS = 254
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,33 @@ class Conversion:
             on("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName"),
             on("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled"),
             on("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),
+        )
+
+    def series(self, rows: pa.RecordBatch) -> list[Any]:
+        """The columns for pandas. Spark gives it the wall clock of the session, and Arrow that of UTC."""
+        from pyspark.sql.conversion import ArrowBatchTransformer
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        local = to_arrow_schema(to_spark(rows.schema), timezone=self.timezone)
+        return ArrowBatchTransformer.to_pandas(
+            pa.Table.from_batches([rows.cast(local)]),
+            timezone=self.timezone,
+            prefer_int_ext_dtype=self.nullable_integers,
+        )
+
+    def arrow(self, made: pd.DataFrame | pd.Series[Any], kind: DataType) -> pa.RecordBatch:
+        """One column of this type; a DataFrame becomes a column of structs."""
+        from pyspark.sql.conversion import PandasToArrowConversion
+        from pyspark.sql.types import StructField, StructType
+
+        return PandasToArrowConversion.convert(
+            [made],
+            StructType([StructField("_0", kind)]),
+            timezone=self.timezone,
+            safecheck=self.safe,
+            arrow_cast=True,
+            assign_cols_by_name=self.by_name,
+            int_to_decimal_coercion_enabled=self.int_to_decimal,
         )
 
 
@@ -92,16 +131,8 @@ class UserGroupFunction:
 
     def _by_pandas(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         import pandas as pd
-        from pyspark.sql.conversion import ArrowBatchTransformer
-        from pyspark.sql.pandas.types import to_arrow_schema
 
-        # Spark gives pandas the wall clock of the session, and Arrow that of UTC.
-        local = to_arrow_schema(to_spark(rows.schema), timezone=self.conversion.timezone)
-        series = ArrowBatchTransformer.to_pandas(
-            pa.Table.from_batches([rows.cast(local)]),
-            timezone=self.conversion.timezone,
-            prefer_int_ext_dtype=self.conversion.nullable_integers,
-        )
+        series = self.conversion.series(rows)
         key = tuple(series[number].iloc[0] for number in self.keys)
         frame = pd.concat(series, axis=1)
         if self.form == Form.PANDAS:
@@ -110,23 +141,58 @@ class UserGroupFunction:
             yield from map(self._arrow, self._called(key, iter((frame,))))
 
     def _arrow(self, frame: pd.DataFrame) -> pa.RecordBatch:
-        from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
-        from pyspark.sql.types import StructField, StructType
+        from pyspark.sql.conversion import ArrowBatchTransformer
         from pyspark.worker import verify_pandas_result
 
-        by_name = self.conversion.by_name
-        verify_pandas_result(frame, self.schema, by_name, truncate_return_schema=False)
-        made = PandasToArrowConversion.convert(
-            [frame],
-            StructType([StructField("_0", self.schema)]),
-            timezone=self.conversion.timezone,
-            safecheck=self.conversion.safe,
-            arrow_cast=True,
-            assign_cols_by_name=by_name,
-            int_to_decimal_coercion_enabled=self.conversion.int_to_decimal,
-        )
-        return ArrowBatchTransformer.flatten_struct(made)
+        verify_pandas_result(frame, self.schema, self.conversion.by_name, truncate_return_schema=False)
+        return ArrowBatchTransformer.flatten_struct(self.conversion.arrow(frame, self.schema))
 
     def _called(self, key: tuple[Any, ...], rows: Any) -> Any:
         # PySpark counts as well: a function of one argument gets no key.
         return self.function(rows) if len(getfullargspec(self.function).args) == 1 else self.function(key, rows)
+
+
+@dataclass(frozen=True)
+class UserValueFunction:
+    """A function of some columns of a group that gives one value."""
+
+    function: Callable[..., Any]
+    form: ValueForm
+    kind: DataType
+    conversion: Conversion
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.Array:
+        import pandas as pd
+        from pyspark.sql.conversion import ArrowBatchTransformer
+        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.types import StructField, StructType
+
+        if self.form in (ValueForm.PANDAS, ValueForm.PANDAS_PARTS):
+            value = self._called(self.conversion.series(rows))
+            return self.conversion.arrow(pd.Series([value]), self.kind).column(0)
+        value = pa.RecordBatch.from_arrays([pa.array([self._called(rows.columns)])], ["_0"])
+        wanted = to_arrow_schema(StructType([StructField("_0", self.kind)]), timezone="UTC")
+        return ArrowBatchTransformer.enforce_schema(value, wanted).column(0)
+
+    def _called(self, columns: Sequence[Any]) -> Any:
+        if self.form in (ValueForm.PANDAS, ValueForm.ARROW):
+            return self.function(*columns)
+        return self.function(iter((columns[0] if len(columns) == 1 else tuple(columns),)))
+
+
+def python_aggregate(call: SparkCall, df: DataFrame) -> Aggregate:
+    """A grouped pandas or Arrow UDF (Spark's PythonUDAF) as an aggregate."""
+    from pyspark import cloudpickle
+    from pyspark.sql.types import _parse_datatype_json_string
+
+    udf = call.function
+    made = udf.func()
+    number = int(udf.evalType())
+    named = any(kind(child) == "NamedArgumentExpression" for child in scala_list(udf.children()))
+    if named or number not in set(ValueForm) or not made.broadcastVars().isEmpty():
+        raise call.refused("use a function without named arguments and broadcast variables")
+    loaded = cloudpickle.loads(bytes(made.command().unsafeArray()))
+    spark_kind = _parse_datatype_json_string(udf.dataType().json())
+    function = UserValueFunction(loaded[0], ValueForm(number), spark_kind, Conversion.of(df))
+    columns = tuple(call.column(argument) for argument in range(call.arguments))
+    return OfRows(call.name, columns, function, arrow_type(spark_kind), str(udf.name()))

@@ -13,6 +13,7 @@ from reshape.operators.aggregates.description import Aggregate
 from reshape.operators.aggregates.registry import aggregate_of, registered, supported
 from reshape.operators.aggregates.user_defined import UserAggregate, UserDefined
 from reshape.plan.analysis import Input, NotSupported, as_column, kind, named_expressions, scala_list, unnamed
+from reshape.plan.group_functions import python_aggregate
 from reshape.plan.types import unused
 
 if TYPE_CHECKING:
@@ -62,6 +63,10 @@ class _Columns:
         self._source = source
         self.what = what
         self.chosen: list[tuple[Any, str]] = []
+
+    @property
+    def df(self) -> DataFrame:
+        return self._source.df
 
     def key(self, expression: Any, name: str) -> int:
         """A column of the result, under this name."""
@@ -217,6 +222,8 @@ def _aggregate(expression: Any, columns: _Columns) -> Aggregate:
     if kind(function) not in registered() and "replacement" in dir(function):
         function = function.replacement()  # what Spark's optimizer puts in its place: a min for bool_and
     call = _Call(str(expression.name()), child, function, columns)
+    if kind(function) == "PythonUDAF":
+        return python_aggregate(call, columns.df)
     aggregate = aggregate_of(kind(function), call)
     if aggregate is None:
         raise call.refused(f"it can use {supported()}")
