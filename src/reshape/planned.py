@@ -97,7 +97,7 @@ class PlannedFlow(Flow):
             return launched.df
 
         result = self._result(launch)
-        return Query(started[0], result)
+        return Query(started[0], self._explained(), result)
 
     def _run(self, action: Callable[[DataFrame], T]) -> T:
         if not has_flow(self._rows):

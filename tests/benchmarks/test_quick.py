@@ -62,3 +62,9 @@ def test_crowd(tmp_path: Path) -> None:
     for of_size in figures["results"]:
         assert all(of_size[part]["cpu_s_per_s"] > 0 for part in ("handling", "calls"))
         assert of_size["calls"]["reports_per_s"] > 0
+
+
+def test_transport(tmp_path: Path) -> None:
+    figures = quick("transport", tmp_path)
+    assert all(run["gb_per_s"] > 0 for runs in figures["streams"].values() for run in runs)
+    assert all(run["ms"] > 0 for runs in figures["calls"].values() for run in runs)
