@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -67,8 +67,7 @@ class Windows:
         self.peers = peers
         self.size = partitions.size
         self._values = values
-        # Functions of one window have mostly the same frame.
-        self.rows_of = cache(self._rows_of)
+        self._frames: dict[Frame, FrameRows] = {}
 
     @classmethod
     def of(
@@ -89,7 +88,13 @@ class Windows:
         """Rows of the partition up to this one, from 1."""
         return np.arange(1, self.size + 1, dtype=np.int64) - self.partitions.first
 
-    def _rows_of(self, frame: Frame) -> FrameRows:
+    def rows_of(self, frame: Frame) -> FrameRows:
+        """The frame of each row; functions of one window have mostly the same."""
+        if frame not in self._frames:
+            self._frames[frame] = self._found(frame)
+        return self._frames[frame]
+
+    def _found(self, frame: Frame) -> FrameRows:
         partitions = self.partitions
         first = partitions.first if frame.lower is None else self._bound(frame.unit, frame.lower, is_lower=True)
         end = partitions.end if frame.upper is None else self._bound(frame.unit, frame.upper, is_lower=False)
