@@ -29,13 +29,11 @@ class FirstPartial:
 @dataclass(frozen=True, slots=True)
 class GroupsShown:
     """Groups that all workers show together, as sums. ``processed``: rows by the worker whose partition they belong to,
-    just as many as the sums stand for. ``left_out``: how many more groups there are, at least. ``number`` grows with
-    everything new that is shown."""
+    just as many as the sums stand for. ``left_out``: how many more groups there are, at least."""
 
     groups: GroupSums
     processed: npt.NDArray[np.int64]
     left_out: int
-    number: int
 
 
 class RunningResult:
@@ -89,11 +87,15 @@ class RunningResult:
             batches += self._plan.operators[operator].logic.merged_preview(parts, PREVIEW_ROWS)
         return pa.Table.from_batches(batches) if batches else None
 
+    @property
+    def news(self) -> int:
+        """Grows with everything new that workers show."""
+        return self._news
+
     def groups(self, operator: int) -> GroupsShown | str:
         """The same as sums; why there are none, if so."""
         with self._lock:
             shown = [preview for (shown_by, _), preview in sorted(self._previews.items()) if shown_by == operator]
-            number = self._news
         processed = np.zeros(self._plan.workers, dtype=np.int64)
         for preview in shown:
             for owner, rows in preview.of_owner.items():
@@ -106,7 +108,7 @@ class RunningResult:
             return "it has shown nothing yet"
         more = sum(count for count in left_out if count is not None)
         known = sum(preview.rows.num_rows for preview in shown)
-        return GroupsShown(groups, processed, more + max(0, known - groups.rows.num_rows), number)
+        return GroupsShown(groups, processed, more + max(0, known - groups.rows.num_rows))
 
     def left_out(self) -> int:
         """How many more rows workers have than they show, as far as they say."""
