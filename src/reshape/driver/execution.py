@@ -17,11 +17,12 @@ from reshape.driver.control_plane import BuildBrain, ControlPlane, PortId
 from reshape.driver.host_meeting import STALE
 from reshape.driver.inputs import Inputs
 from reshape.driver.running_result import RunningResult
+from reshape.driver.showing import Showing
 from reshape.driver.source_tasks import RunAgain, SourceTasks
 from reshape.driver.splits import SplitDealer
 from reshape.driver.task_errors import in_short, is_loss
 from reshape.errors import FlowFailed
-from reshape.observe.event_log import EventLog
+from reshape.observe.recording import Recorder
 from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
@@ -78,15 +79,19 @@ class Execution:
         cluster: Cluster,
         scans: Mapping[int, Scan] = MappingProxyType({}),
         build_brain: BuildBrain = brain_of,
-        log: EventLog | None = None,
+        log: Recorder | None = None,
+        *,
+        steady_log: bool = False,
     ) -> None:
-        """``scans`` are the sources that hosts read by themselves, by their number."""
+        """``scans`` are the sources that hosts read by themselves, by their number. ``steady_log``: what is shown is
+        logged even when nobody looks."""
         self.attempt = attempt
         self.board = Board(plan.report_s)
         self.result = RunningResult(plan)
         post, pause_s = self.board.post, lambda: self.board.pause_s
         self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._control_failed, pause_s)
         self._outcome = Outcome()
+        self._showing = Showing(plan, self.control, self.shown, log, steady=steady_log)
         self._plan = plan
         self._stage = stage
         self._cluster = cluster
@@ -103,6 +108,7 @@ class Execution:
             self._source_failed,
         )
         self._ending = threading.Thread(target=self._end_hosts, name="reshape-ending", daemon=True)
+        self._showing.begin(attempt, scans)
 
     def start(self) -> None:
         LOG.info("flow %s: attempt %d begins on %d hosts", self._plan.name, self.attempt, self._plan.hosts)
@@ -115,7 +121,7 @@ class Execution:
         line = f"attempt {before.attempt} was lost in {lost.where}: {before.why_lost()}; attempt {self.attempt} begins"
         self._outcome.story = (*before._outcome.story, line)
         LOG.warning("flow %s: %s", self._plan.name, line)
-        self.control.note("restarted", line)
+        self.control.note("restarted", text=line)
 
     def why_lost(self) -> str:
         """What Spark says of hosts that it has ended by itself, else what was said when the attempt failed."""
@@ -182,6 +188,10 @@ class Execution:
         complete = self.finished and self.result.all_done
         return Shown(table, self.control.completeness(table), trust, self.control.now, complete)
 
+    def look(self) -> None:
+        """Let those that record the attempt know what it shows now."""
+        self._showing.look()
+
     def fail(self, where: str, cause: str, *, may_retry: bool = False) -> None:
         """The first failure counts; everything that still runs is told to stop.
 
@@ -199,6 +209,7 @@ class Execution:
         self._source_tasks.close()
         self.board.post("all", Abort(where, cause))
         self.control.stop()
+        self._showing.end(f"attempt {self.attempt} failed in {where}: {cause}", failed=True)
         if not may_retry:
             self._ending.start()
         self._cluster.cancel_sources(self.attempt)
@@ -222,6 +233,7 @@ class Execution:
         self.board.close()
         self._source_tasks.close()
         self.control.stop()
+        self._showing.end(f"the result is complete after {self.control.now:.1f} s", failed=False)
 
     def _left(self, sender: Sender) -> None:
         """Spark ends hosts of a job that is cancelled, or of which a part was lost: no result will come of the rest."""

@@ -1,0 +1,129 @@
+"""A flow, and what it shows, as plain values that JSON can hold: for the event log, and for the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from reshape.driver.control_plane import ControlPlane
+from reshape.kernels.hashing import hash_rows, owners
+from reshape.observe.representativeness import Shown
+from reshape.plan.lineage import result_columns
+from reshape.plan.physical import PhysicalPlan
+from reshape.scan.scan import Scan
+
+# What a chart and a table can show; `more` says how many there are beside them.
+SHOWN_ROWS = 200
+# A longer text or list is cut.
+_LONGEST = 200
+# Integers beyond this are not exact in a browser, so they are written as text.
+_EXACT = 2**53
+
+
+def flow_facts(plan: PhysicalPlan, attempt: int, scans: Mapping[int, Scan]) -> dict[str, Any]:
+    """Operators and sources as a graph, with where workers are."""
+    return {
+        "name": plan.name,
+        "attempt": attempt,
+        "hosts": plan.hosts,
+        "workers": plan.workers,
+        "host_of": list(plan.host_of_workers()),
+        "columns": [{"name": field.name, "type": str(field.type)} for field in plan.output],
+        "operators": list(_operators(plan)),
+        "sources": list(_sources(plan, scans)),
+    }
+
+
+def _operators(plan: PhysicalPlan) -> Iterator[dict[str, Any]]:
+    for operator in plan.operators:
+        roles = [port.role for port in operator.logic.ports]
+        yield {
+            "id": operator.id,
+            "label": operator.label,
+            "strategy": operator.mitigation.strategy,
+            "emulated_s": operator.cost_s_per_row,
+            "target": None if operator.target is None else list(operator.target),
+            "ports": [
+                {
+                    "label": plan.port_label(operator.id, index),
+                    "role": roles[index] if index < len(roles) else "",
+                    "keys": [port.schema.names[column] for column in port.keys],
+                    "split": plan.split(operator, index).split.value,
+                    "after": port.after,
+                }
+                for index, port in enumerate(operator.ports)
+            ],
+        }
+
+
+def _sources(plan: PhysicalPlan, scans: Mapping[int, Scan]) -> Iterator[dict[str, Any]]:
+    for operator in plan.operators:
+        for index, port in enumerate(operator.ports):
+            for source in port.sources:
+                scan = scans.get(source)
+                reader = "Spark" if scan is None else f"hosts, {len(scan.splits):,} splits"
+                yield {"id": source, "target": [operator.id, index], "reader": reader}
+
+
+def shown_facts(plan: PhysicalPlan, control: ControlPlane, shown: Shown) -> dict[str, Any]:
+    """The running result, how far to trust it, and whose partition its rows are."""
+    rows = shown.table.slice(0, SHOWN_ROWS)
+    complete = shown.completeness
+    return {
+        "columns": [{"name": field.name, "type": str(field.type)} for field in rows.schema],
+        "rows": [[plain(value) for value in row.values()] for row in rows.to_pylist()] if _named_once(rows) else [],
+        "more": shown.table.num_rows - rows.num_rows,
+        "completeness": None if complete is None else [round(part, 4) for part in complete[: rows.num_rows]],
+        "trust": round(shown.representativeness.overall, 4),
+        "trust_of": {name: round(part, 4) for name, part in shown.representativeness.by_operator.items()},
+        "final": shown.final,
+        "names": list(_names(plan, control, rows)),
+    }
+
+
+def _named_once(rows: pa.Table) -> bool:
+    names: list[str] = rows.schema.names
+    return len(set(names)) == len(names)
+
+
+def _names(plan: PhysicalPlan, control: ControlPlane, rows: pa.Table) -> Iterator[dict[str, Any]]:
+    """For inputs whose keys are columns of the result: the key of each row in words, its hash, its owner."""
+    for operator, port in control.ports:
+        columns = result_columns(plan, operator, port)
+        if columns is None or not rows.num_rows:
+            continue
+        hashes = hash_rows([rows.column(column).combine_chunks() for column in columns])
+        values = [[str(plain(value)) for value in rows.column(column).to_pylist()] for column in columns]
+        yield {
+            "operator": operator,
+            "port": port,
+            "keys": [", ".join(key)[:_LONGEST] for key in zip(*values, strict=True)],
+            "hashes": [str(value) for value in hashes.tolist()],
+            "owners": owners(hashes, plan.workers).tolist(),
+        }
+
+
+def plain(value: Any) -> Any:
+    """A value of a result as JSON has it, and as a person reads it."""
+    match value:
+        case None | bool():
+            return value
+        case int():
+            return value if abs(value) <= _EXACT else str(value)
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Decimal():
+            return float(value) if value.is_finite() else str(value)
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return str(value)
+        case bytes():
+            return value[: _LONGEST // 2].hex()
+        case _:
+            return str(value)[:_LONGEST]

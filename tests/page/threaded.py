@@ -1,0 +1,83 @@
+"""A flow that threads run, as something to watch: real hosts and sources, an emulated cost per row, no JVM."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pyarrow as pa
+
+from reshape.control.balancing import Balancing
+from reshape.errors import ReshapeError
+from reshape.host.host import HostSettings
+from reshape.operators.aggregates.counts import CountAll
+from reshape.operators.aggregates.sums import Sum
+from reshape.operators.group_by import GroupBySpec
+from reshape.operators.relay import RelaySpec
+from reshape.page.runs import LiveRun
+from reshape.plan.nodes import OperatorNode, SourceNode
+from reshape.plan.planner import Planner
+from reshape.testing import Cut, ThreadedFlow, cut_up
+
+HOT_KEY = "2020m12"
+
+
+def skewed_table(rows: int) -> pa.Table:
+    """Four of ten rows have one key, the others are spread over eleven."""
+    numbers = np.arange(rows)
+    keys = np.where(numbers % 10 < 4, HOT_KEY, np.char.add("2020m", (numbers % 11 + 1).astype(str)))
+    return pa.table({"month": pa.array(keys.tolist()), "tweets": pa.array(numbers)})
+
+
+class ThreadedQuery:
+    """Begins to run when it is made."""
+
+    def __init__(self, name: str, rows: int, seconds: float, strategy: str = "reshape", workers: int = 6) -> None:
+        """``seconds``: about how long the most loaded worker would take for its own rows."""
+        table = skewed_table(rows)
+        cost_s = seconds / (0.45 * rows)
+        source = OperatorNode((SourceNode(0, table.schema),), RelaySpec(table.schema, (0,)), (("cost", cost_s),))
+        spec = GroupBySpec(table.schema, (0,), (CountAll("tweets"), Sum("sum", 1)))
+        planner = Planner(lambda tuning: (Balancing(strategy), float(tuning.get("cost", 0.0))))
+        plan = planner.plan(OperatorNode((source,), spec), name, 2, workers)
+        sources = [cut_up(table, np.random.default_rng(7), Cut(2, 2, 500))]
+        self.rows = rows
+        self.flow = ThreadedFlow(plan, sources)
+        self.error: BaseException | None = None
+        self.result: pa.Table | None = None
+        self._cancelled = False
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="test-flow", daemon=True)
+        self._thread.start()
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return not self._done.is_set()
+
+    @property
+    def status(self) -> str:
+        if self.isActive:
+            return "running"
+        return "done" if self.error is None else "cancelled" if self._cancelled else "failed"
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self.flow.attempts.stop("the driver", "cancelled")
+        self._done.wait(60)
+
+    def watched(self) -> LiveRun:
+        attempts = self.flow.attempts
+        return LiveRun(attempts.plan.name, self, attempts.record, attempts.look)
+
+    def end(self) -> None:
+        if self.isActive:
+            self.cancel()
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        try:
+            self.result = self.flow.run(HostSettings(previews=True), limit_s=300)
+        except (ReshapeError, OSError) as error:
+            self.error = error
+        finally:
+            self._done.set()
