@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from reshape.control.balancing import Balancing
+from reshape.driver.journal import Journal
 from reshape.errors import ReshapeError
 from reshape.host.host import HostSettings
+from reshape.observe.progress import QueryIdentity
 from reshape.operators.aggregates.counts import CountAll
 from reshape.operators.aggregates.sums import Sum
 from reshape.operators.group_by import GroupBySpec
@@ -45,8 +48,10 @@ class ThreadedQuery:
         self.flow = ThreadedFlow(plan, sources)
         self.error: BaseException | None = None
         self.result: pa.Table | None = None
-        self._cancelled = False
+        self._stopped = False
         self._done = threading.Event()
+        self._journal = Journal(QueryIdentity(name, name, name), self.flow.attempts)
+        self._journal.start()
         self._thread = threading.Thread(target=self._run, name="test-flow", daemon=True)
         self._thread.start()
 
@@ -55,14 +60,20 @@ class ThreadedQuery:
         return not self._done.is_set()
 
     @property
-    def status(self) -> str:
+    def status(self) -> dict[str, Any]:
         if self.isActive:
-            return "running"
-        return "done" if self.error is None else "cancelled" if self._cancelled else "failed"
+            return {"message": "paused" if self.flow.attempts.paused else "running"}
+        return {"message": "done" if self.error is None else "stopped" if self._stopped else "failed"}
 
-    def cancel(self) -> None:
-        self._cancelled = True
-        self.flow.attempts.stop("the driver", "cancelled")
+    def pause(self) -> None:
+        self.flow.attempts.pause()
+
+    def resume(self) -> None:
+        self.flow.attempts.resume()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.flow.attempts.stop("the driver", "stopped")
         self._done.wait(60)
 
     def watched(self) -> LiveRun:
@@ -71,7 +82,7 @@ class ThreadedQuery:
 
     def end(self) -> None:
         if self.isActive:
-            self.cancel()
+            self.stop()
         self._thread.join(60)
 
     def _run(self) -> None:
@@ -80,4 +91,5 @@ class ThreadedQuery:
         except (ReshapeError, OSError) as error:
             self.error = error
         finally:
+            self._journal.close(lambda: self.error)
             self._done.set()

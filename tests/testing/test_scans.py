@@ -249,6 +249,9 @@ class _NoCluster:
     def kept_rows(self, stage: int) -> str | None:
         return None
 
+    def task_count(self, stage: int) -> int | None:
+        return None
+
     def unsuccessful(self, stage: int) -> list[TaskFate]:
         raise AssertionError("nothing was run again")
 
@@ -298,7 +301,7 @@ class _Task(SourceTask):
         self._before()
         return self._answers.pop(0)
 
-    def run(self, batches: Iterator[pa.RecordBatch], last_word: Any = None) -> int:
+    def run(self, batches: Iterator[pa.RecordBatch], last_word: Any = None, read: Any = None) -> int:
         rows = sum(int(batch.num_rows) for batch in batches)
         self.told.append(last_word(rows).rows)
         return rows

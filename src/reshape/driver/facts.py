@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from reshape.driver.control_plane import ControlPlane
 from reshape.kernels.hashing import hash_rows, owners
+from reshape.observe.progress import QueryProgress
 from reshape.observe.representativeness import Shown
 from reshape.plan.lineage import result_columns
 from reshape.plan.physical import PhysicalPlan
@@ -68,6 +69,20 @@ def _sources(plan: PhysicalPlan, scans: Mapping[int, Scan]) -> Iterator[dict[str
                 scan = scans.get(source)
                 reader = "Spark" if scan is None else f"hosts, {len(scan.splits):,} splits"
                 yield {"id": source, "target": [operator.id, index], "reader": reader}
+
+
+def progress_facts(progress: QueryProgress) -> dict[str, Any]:
+    """How far a run is, without what its reports say of workers."""
+    left = progress.seconds_left
+    return {
+        "part": None if progress.part_read is None else round(progress.part_read, 4),
+        "left_s": None if left is None else round(left, 1),
+        "rows": progress.numInputRows,
+        "rows_per_s": round(progress.processedRowsPerSecond),
+        "waiting": progress.rows_waiting,
+        "sources": [[source.numInputRows, source.part_read] for source in progress.sources],
+        "hosts": [[host.queue_bytes, host.spilled_bytes] for host in progress.hosts],
+    }
 
 
 def shown_facts(plan: PhysicalPlan, control: ControlPlane, shown: Shown) -> dict[str, Any]:

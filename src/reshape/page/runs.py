@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,9 +48,13 @@ class Query(Protocol):
     def isActive(self) -> bool: ...  # noqa: N802
 
     @property
-    def status(self) -> Any: ...
+    def status(self) -> Mapping[str, Any]: ...
 
-    def cancel(self) -> None: ...
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 class LiveRun:
@@ -67,7 +71,7 @@ class LiveRun:
     def status(self) -> str:
         query = self._query()
         if query is not None:
-            self._last_status = str(query.status)
+            self._last_status = str(query.status["message"])
         return self._last_status
 
     @property
@@ -77,7 +81,9 @@ class LiveRun:
 
     @property
     def actions(self) -> Sequence[str]:
-        return ("stop",) if self.active else ()
+        if not self.active:
+            return ()
+        return ("resume" if self.status.startswith("paused") else "pause", "stop")
 
     def look(self) -> None:
         look = self._look()
@@ -86,8 +92,15 @@ class LiveRun:
 
     def act(self, action: str, value: float | None = None) -> None:
         query = self._query()
-        if query is not None and action == "stop":
-            query.cancel()
+        if query is None:
+            return
+        match action:
+            case "pause":
+                query.pause()
+            case "resume":
+                query.resume()
+            case "stop":
+                query.stop()
 
 
 @dataclass(frozen=True, slots=True)
