@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from reshape.operators.relay import RelaySpec
 from reshape.page.runs import LiveRun
 from reshape.plan.nodes import OperatorNode, SourceNode
 from reshape.plan.planner import Planner
-from reshape.testing import Cut, ThreadedFlow, cut_up
+from reshape.testing import Cut, ThreadCluster, ThreadedFlow, cut_up
 
 HOT_KEY = "2020m12"
 
@@ -32,11 +33,22 @@ def skewed_table(rows: int) -> pa.Table:
     return pa.table({"month": pa.array(keys.tolist()), "tweets": pa.array(numbers)})
 
 
+class PacedCluster(ThreadCluster):
+    """Its sources send some rows at a time, as one that reads from afar does."""
+
+    pace_s = 0.0
+
+    def batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
+        for batch in super().batches(source, partition):
+            yield batch
+            self.cancelled.wait(self.pace_s)
+
+
 class ThreadedQuery:
     """Begins to run when it is made."""
 
     def __init__(self, name: str, rows: int, seconds: float, strategy: str = "reshape", workers: int = 6) -> None:
-        """``seconds``: about how long the most loaded worker would take for its own rows."""
+        """``seconds``: about how long the most loaded worker would take for its own rows; half of it is input."""
         table = skewed_table(rows)
         cost_s = seconds / (0.45 * rows)
         source = OperatorNode((SourceNode(0, table.schema),), RelaySpec(table.schema, (0,)), (("cost", cost_s),))
@@ -45,7 +57,9 @@ class ThreadedQuery:
         plan = planner.plan(OperatorNode((source,), spec), name, 2, workers)
         sources = [cut_up(table, np.random.default_rng(7), Cut(2, 2, 500))]
         self.rows = rows
-        self.flow = ThreadedFlow(plan, sources)
+        self.flow = ThreadedFlow(plan, sources, cluster=PacedCluster)
+        assert isinstance(self.flow.cluster, PacedCluster)
+        self.flow.cluster.pace_s = seconds / 2 / max(map(len, sources[0]))
         self.error: BaseException | None = None
         self.result: pa.Table | None = None
         self._stopped = False

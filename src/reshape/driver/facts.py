@@ -80,6 +80,7 @@ def progress_facts(progress: QueryProgress) -> dict[str, Any]:
         "rows": progress.numInputRows,
         "rows_per_s": round(progress.processedRowsPerSecond),
         "waiting": progress.rows_waiting,
+        "trust": round(progress.representativeness, 4),
         "sources": [[source.numInputRows, source.part_read] for source in progress.sources],
         "hosts": [[host.queue_bytes, host.spilled_bytes] for host in progress.hosts],
     }

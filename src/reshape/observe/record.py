@@ -88,6 +88,7 @@ class RunRecord:
                     self._show(facts)
                 case "progress":
                     self.progress = facts
+                    self.trust.add(self.seconds, facts["trust"])
                 case "decision":
                     self._decide(self._port(facts), facts)
                 case "command":
@@ -152,7 +153,6 @@ class RunRecord:
 
     def _show(self, facts: Mapping[str, Any]) -> None:
         self.shown = facts
-        self.trust.add(self.seconds, facts["trust"])
         for named in facts.get("names", ()):
             port = self._port(named)
             for key, name in zip(named["hashes"], named["keys"], strict=True):

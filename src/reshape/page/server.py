@@ -84,6 +84,8 @@ def _listening(port: int | None) -> socket.socket:
     ports = [*range(FIRST_PORT, FIRST_PORT + TRIED_PORTS), 0] if port is None else [port]
     for each in ports:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # The port of a page that has just ended may be used again; one that somebody listens on may not.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((ADDRESS, each))
             listener.listen(64)

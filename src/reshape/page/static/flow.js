@@ -14,7 +14,7 @@ export class Flow {
     this.drawing = el("div");
     this.words = el("ul", { class: "pairs" });
     const beside = el("details", {}, el("summary", { text: "In words" }), this.words);
-    this.node = el("section", { class: "card flow", "aria-label": "Flow" }, el("div", { class: "bar-title" }, el("h3", { text: "Flow" })), this.drawing, beside);
+    this.node = el("section", { class: "card wide flow", "aria-label": "Flow" }, el("div", { class: "bar-title" }, el("h3", { text: "Flow" })), this.drawing, beside);
     this.made = "";
   }
 

@@ -1,9 +1,17 @@
 // Name, status, how far it is, how far to trust what is shown, and the buttons.
 
 import { el } from "./dom.js";
-import { count, percent, seconds, short } from "./format.js";
+import { bytes, count, percent, seconds, short } from "./format.js";
 
 const WORDS = { pause: "Pause", resume: "Resume", stop: "Stop", restart: "From the start", speed: "Speed" };
+
+// Rows that wait, in bytes: in the memory of hosts and on their disks.
+function queued({ hosts }) {
+  const sum = (at) => (hosts ?? []).reduce((total, host) => total + host[at], 0);
+  const [memory, disk] = [sum(0), sum(1)];
+  if (!memory && !disk) return null;
+  return disk ? `${bytes(memory)}, ${bytes(disk)} on disk` : bytes(memory);
+}
 
 export class Head {
   constructor(panel, speak) {
@@ -85,7 +93,9 @@ export class Head {
       ["read", progress.part === undefined || progress.part === null ? null : percent(progress.part)],
       ["time left", head.active && typeof progress.left_s === "number" ? seconds(progress.left_s) : null],
       ["rows a second", progress.rows_per_s ? short(progress.rows_per_s) : null],
-      ["rows processed", progress.rows ? count(progress.rows) : null],
+      ["rows read", progress.rows ? count(progress.rows) : null],
+      ["rows waiting", progress.waiting ? count(progress.waiting) : null],
+      ["in queues", queued(progress)],
       ["trust", head.trust === null || head.trust === undefined ? null : `${percent(head.trust)} representative`],
       ["workers", head.workers ? `${count(head.workers)} on ${count(head.hosts)} hosts` : null],
       ["attempt", head.attempt > 1 ? String(head.attempt) : null],

@@ -12,7 +12,7 @@ export class Hot {
       "table",
       {},
       el("caption", { text: "Keys and partitions with much more than their fair part of an input's rows" }),
-      el("thead", {}, el("tr", {}, ...["what", "keys", "part of the rows", "worker"].map((text) => el("th", { scope: "col", text })))),
+      el("thead", {}, el("tr", {}, ...["keys", "part of the rows"].map((text) => el("th", { scope: "col", text })))),
       this.body,
     );
     const scroll = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Hot keys" }, this.table);
@@ -29,7 +29,8 @@ export class Hot {
         const bar = el("span", { class: "share" });
         bar.style.width = `${Math.min(1, each.share) * 5}rem`;
         const label = this.panel.label(each.operator, each.port);
-        return el("tr", {}, el("td", { text: each.what, title: label }), el("td", { text: each.name || "not in the result" }), el("td", {}, bar, ` ${percent(each.share)}`), el("td", { text: each.owner }));
+        const where = each.what === "key" ? `one key of worker ${each.owner}, ${label}` : `all of worker ${each.owner}, ${label}`;
+        return el("tr", {}, el("td", {}, each.name || "not in the result", el("span", { class: "where", text: where })), el("td", {}, bar, ` ${percent(each.share)}`));
       }),
     );
   }

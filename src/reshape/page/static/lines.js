@@ -26,7 +26,7 @@ export function lineChart(box, chart, { label, xs, names = null, series, height 
       width,
       height,
       cursor: { drag: { x: false, y: false } },
-      legend: { live: true },
+      legend: { live: false },
       scales: { x: { time: false }, y: range ? { range } : { range: (_u, low, high) => [Math.min(0, low ?? 0), Math.max(1, high ?? 1) * 1.08] } },
       axes: [
         { ...axis, size: 34, values: (_u, ticks) => ticks.map((tick) => (made.names ? (Number.isInteger(tick) ? (made.names[tick] ?? "") : "") : `${short(tick)}`)) },
@@ -34,7 +34,7 @@ export function lineChart(box, chart, { label, xs, names = null, series, height 
       ],
       series: [
         { label: names ? "" : "at", value: (_u, value) => (value === null ? "" : made.names ? (made.names[value] ?? "") : short(value)) },
-        ...series.map((each) => ({ label: each.label, stroke: color(each.color), width: 2, dash: each.dash, points: { show: xs.length < 40 }, value: (_u, value) => (value === null || value === undefined ? "" : unit(value)) })),
+        ...series.map((each) => ({ label: each.label, stroke: color(each.color), width: 2, dash: each.dash, points: { show: xs.length < 3 }, value: (_u, value) => (value === null || value === undefined ? "" : unit(value)) })),
       ],
     },
     data,

@@ -11,13 +11,13 @@ import { Workers } from "./workers.js";
 
 export class Panel {
   constructor(number, speak) {
-    this.state = { number, timeline: [], newest: 0, chosenWorkers: new Set(), port: null };
+    this.state = { number, timeline: [], newest: 0, chosenWorkers: new Set(), port: null, peaks: new Map() };
     this.parts = {
       head: new Head(this, speak),
       result: new Result(this),
       workers: new Workers(this),
-      history: new History(this),
       flow: new Flow(this),
+      history: new History(this),
       hot: new Hot(this),
       timeline: new Timeline(this),
     };
@@ -76,9 +76,15 @@ export class Panel {
     const ports = this.state.workers ?? [];
     const chosen = ports.find((port) => `${port.operator}.${port.port}` === this.state.port);
     if (chosen) return chosen;
-    const open = ports.filter((port) => port.state !== "waiting" && port.waiting.length);
-    const most = (port) => (port.state === "drained" ? -1 : port.waiting.reduce((sum, rows) => sum + rows, 0));
-    return open.sort((a, b) => most(b) - most(a) || b.operator - a.operator)[0] ?? ports[0];
+    const peaks = this.state.peaks;
+    const waits = (port) => port.waiting.reduce((sum, rows) => sum + rows, 0);
+    for (const port of ports) {
+      const name = `${port.operator}.${port.port}`;
+      peaks.set(name, Math.max(peaks.get(name) ?? 0, waits(port)));
+    }
+    const open = ports.filter((port) => port.state !== "waiting" && port.state !== "drained");
+    const peak = (port) => peaks.get(`${port.operator}.${port.port}`);
+    return [...(open.length ? open : ports)].sort((a, b) => peak(b) - peak(a))[0];
   }
 
   label(operator, port) {

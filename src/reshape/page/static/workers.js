@@ -5,8 +5,8 @@ import { choices, el, svg, table, TableBeside } from "./dom.js";
 import { bytes, cell, count, percent, short } from "./format.js";
 
 const MOST_COLUMNS = 64;
-const HEIGHT = 210;
-const TOP = 46;
+const HEIGHT = 236;
+const TOP = 66;
 const BOTTOM = 40;
 
 export class Workers {
@@ -77,7 +77,8 @@ export class Workers {
         svg("title", { text: `worker ${worker}: ${count(rows)} rows wait` }),
       );
     });
-    const arrows = port.pairs.map((pair) => arrow(middle(pair.skewed), middle(pair.helper), Math.min(top(pair.skewed), top(pair.helper)), pair));
+    const givers = [...new Set(port.pairs.map((pair) => pair.skewed))];
+    const arrows = port.pairs.map((pair) => arrow(middle(pair.skewed), middle(pair.helper), top(pair.skewed) - 17, top(pair.helper) - 17, givers.indexOf(pair.skewed), step, pair));
     this.drawing.replaceChildren(
       svg("svg", { class: "drawing", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": `Rows waiting for ${workers} workers. ${this.summary.textContent}. The table below has them all.` }, ...nodes, ...arrows),
     );
@@ -172,18 +173,18 @@ function rolesOf(port) {
   return roles;
 }
 
-// Load on its way, as an arc above the columns; its width grows with the share.
-function arrow(from, to, top, pair) {
-  const high = Math.max(14, top - 34);
-  const end = to + (from < to ? -2 : 2);
-  const y = Math.max(24, top - 6);
-  const wide = 1.4 + 4 * pair.share;
+// Load on its way: up from the skewed worker, along, and down to the helper. Each skewed worker has a line of its own height.
+function arrow(from, to, low, end, giver, step, pair) {
+  const high = 8 + (giver % 4) * 7;
+  const turn = Math.min(7, Math.abs(to - from) / 2) * Math.sign(to - from);
+  const tip = Math.max(high + 26, end);
+  const share = pair.share ? percent(pair.share) : "";
   return svg(
     "g",
     { "data-arrow": `${pair.skewed}-${pair.helper}` },
-    svg("path", { class: "arrow", "stroke-width": wide, d: `M${from},${y} C${from},${high} ${end},${high} ${end},${y}` }),
-    svg("path", { class: "arrow-head", d: `M${end - 5},${y - 2} L${end + 5},${y - 2} L${end},${y + 7} Z` }),
-    pair.share ? svg("text", { x: (from + end) / 2, y: Math.max(11, high + 2), "text-anchor": "middle", text: percent(pair.share) }) : null,
-    svg("title", { text: `worker ${pair.skewed} gives worker ${pair.helper} ${percent(pair.share)} of its rows` }),
+    svg("path", { class: "arrow", d: `M${from},${Math.max(high + 8, low)} V${high + 6} Q${from},${high} ${from + turn},${high} H${to - turn} Q${to},${high} ${to},${high + 6} V${tip - 7}` }),
+    svg("path", { class: "arrow-head", d: `M${to - 5},${tip - 8} L${to + 5},${tip - 8} L${to},${tip} Z` }),
+    share && step > 46 ? svg("text", { x: to + 5, y: high + 19, text: share }) : null,
+    svg("title", { text: `worker ${pair.skewed} gives worker ${pair.helper} ${share || "rows that wait"}${share ? " of its rows" : ""}` }),
   );
 }
