@@ -83,14 +83,14 @@ class Reached:
         self.reached = threading.Event()
         self.go_on = threading.Event()
 
-    def __call__(self, scan: Scan, split: Any) -> Iterator[pa.RecordBatch]:
+    def __call__(self, scan: Scan, split: Any, **options: Any) -> Iterator[pa.RecordBatch]:
         with self._lock:
             self._count += 1
             wait = self._count > self._free
         if wait:
             self.reached.set()
             assert self.go_on.wait(LIMIT_S)
-        yield from read_split(scan, split)
+        yield from read_split(scan, split, **options)
 
 
 def test_all_rows_come_once_and_nothing_stays(scan: Scan) -> None:

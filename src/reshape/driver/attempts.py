@@ -22,6 +22,7 @@ from reshape.driver.host_meeting import STALE, HostMeeting
 from reshape.driver.running_result import FirstPartial
 from reshape.errors import FlowFailed
 from reshape.exchange.flight import Access, Tls
+from reshape.observe.estimates import Estimate
 from reshape.observe.event_log import EventLog
 from reshape.observe.record import RunRecord
 from reshape.observe.recording import Recorder, Recorders
@@ -155,6 +156,9 @@ class Attempts:
         """Bring what is shown now into the record."""
         if self.newest is not None:
             self.newest.show()
+
+    def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
+        return self.newest.ratio(over, under) if self.newest is not None else "its hosts are not there yet"
 
     def story(self) -> list[str]:
         return self.newest.story() if self.newest is not None else []

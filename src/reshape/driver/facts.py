@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
 
 from reshape.driver.control_plane import ControlPlane
 from reshape.kernels.hashing import hash_rows, owners
@@ -88,18 +90,56 @@ def progress_facts(progress: QueryProgress) -> dict[str, Any]:
 
 def shown_facts(plan: PhysicalPlan, control: ControlPlane, shown: Shown) -> dict[str, Any]:
     """The running result, how far to trust it, and whose partition its rows are."""
-    rows = shown.table.slice(0, SHOWN_ROWS)
+    chosen = _largest(shown.table, plan.result_keys)
+    rows = shown.table.take(chosen)
     complete = shown.completeness
     return {
         "columns": [{"name": field.name, "type": str(field.type)} for field in rows.schema],
         "rows": [[plain(value) for value in row.values()] for row in rows.to_pylist()] if _named_once(rows) else [],
-        "more": shown.table.num_rows - rows.num_rows,
-        "completeness": None if complete is None else [round(part, 4) for part in complete[: rows.num_rows]],
+        "more": shown.table.num_rows - rows.num_rows + shown.left_out,
+        "completeness": None if complete is None else [round(complete[at], 4) for at in chosen.to_pylist()],
+        **_estimates(shown, chosen.to_pylist()),
         "trust": round(shown.representativeness.overall, 4),
         "trust_of": {name: round(part, 4) for name, part in shown.representativeness.by_operator.items()},
         "final": shown.final,
         "names": list(_names(plan, control, rows)),
     }
+
+
+def _largest(table: pa.Table, keys: int) -> pa.Array:
+    """Numbers of the rows that are shown: all of them, or the largest by the first measure."""
+    everything = pa.array(range(table.num_rows), pa.int64())
+    if table.num_rows <= SHOWN_ROWS:
+        return everything
+    measures = [name for name, field in zip(table.schema.names, table.schema, strict=True) if _is_number(field.type)]
+    behind_keys = [name for name in table.schema.names[keys:] if name in measures] or measures
+    if not behind_keys:
+        return everything.slice(0, SHOWN_ROWS)
+    order = pc.sort_indices(table.select(behind_keys[:1]), [(behind_keys[0], "descending")])
+    return pc.cast(order.slice(0, SHOWN_ROWS), pa.int64())
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pat.is_integer(kind) or pat.is_floating(kind) or pat.is_decimal(kind))
+
+
+def _estimates(shown: Shown, chosen: Sequence[int]) -> dict[str, Any]:
+    """What the final values will be, by the column's number, and why there are none for others."""
+    if shown.final:
+        return {}
+    numbers: dict[str, Any] = {}
+    reasons: set[str] = set()
+    for name, found in shown.estimates.items():
+        if isinstance(found, str):
+            reasons.add(found)
+            continue
+        of_rows = [found[at] for at in chosen]
+        numbers[str(shown.table.schema.get_field_index(name))] = {
+            part: [None if each is None else plain(float(f"{getattr(each, part):.6g}")) for each in of_rows]
+            for part in ("value", "low", "high")
+        }
+    why = f"No estimate of final values: {'; '.join(sorted(reasons))}." if reasons and not numbers else ""
+    return {"estimates": numbers, "estimates_note": why}
 
 
 def _named_once(rows: pa.Table) -> bool:

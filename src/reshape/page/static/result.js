@@ -70,8 +70,18 @@ export class Result {
     }));
     const byValue = (a, b) => b.value - a.value;
     const byName = (a, b) => (typeof a.x === "number" && typeof b.x === "number" ? a.x - b.x : a.name.localeCompare(b.name, "en", { numeric: true }));
-    if (rows.length > MOST_BARS) rows.sort(byValue);
-    return rows.slice(0, MOST_BARS).sort(byName);
+    return this.largest(rows, byValue).sort(byName);
+  }
+
+  // Of many rows the largest, and the same ones from update to update: only one that is a tenth larger takes a place.
+  largest(rows, byValue) {
+    if (rows.length <= MOST_BARS) return rows;
+    const kept = this.kept ?? new Set();
+    const rank = (row) => row.value * (kept.has(row.name) ? 1.1 : 1);
+    rows.sort((a, b) => rank(b) - rank(a) || byValue(a, b));
+    const chosen = rows.slice(0, MOST_BARS);
+    this.kept = new Set(chosen.map((row) => row.name));
+    return chosen;
   }
 
   drawBars(rows) {
