@@ -31,6 +31,8 @@ from reshape.scan.scan import Scan
 # An operator that is behind with some keys gives a distorted sample to those behind it.
 _LEAST_SIMILAR = 0.99
 
+_NOT_A_SUM = "only counts, sums and means of a last groupBy are estimated"
+
 Estimated = tuple[Estimate | None, ...] | str
 
 
@@ -90,11 +92,14 @@ class Estimating:
                 shown = self._result.groups(self._road.last)
                 if isinstance(shown, str):
                     return self._result.table(), {}
-                return _table(shown), {name: _exact(shown, columns) for name, columns in shown.groups.of.items()}
-            assert not isinstance(self._seen, str)
-            shown, sums = self._seen
-            of = shown.groups.of
-            return _table(shown), {name: self._estimated(_what(columns), sums) for name, columns in of.items()}
+                found: dict[str, Estimated] = {
+                    name: _exact(shown, columns) for name, columns in shown.groups.of.items()
+                }
+            else:
+                assert not isinstance(self._seen, str)
+                shown, sums = self._seen
+                found = {name: self._estimated(_what(of), sums) for name, of in shown.groups.of.items()}
+            return _table(shown), dict.fromkeys(self._names(), _NOT_A_SUM) | found
 
     def ratio(self, over: str, under: str) -> Estimated:
         if isinstance(self._road, str):
@@ -153,7 +158,7 @@ def road_of(plan: PhysicalPlan, scans: Mapping[int, Scan]) -> _Road | str:
     """The way of a random sample of the input to the result; in words why there is none, if so."""
     last = [operator for operator in plan.operators if operator.target is None]
     if len(last) != 1 or not isinstance(last[0].logic, GroupBySpec) or last[0].functions:
-        return "only counts, sums and means of a last groupBy are estimated"
+        return _NOT_A_SUM
     through: list[PortId] = []
     operator, at = last[0], 0
     while True:

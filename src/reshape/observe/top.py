@@ -68,7 +68,7 @@ class StickyTop:
         return chosen
 
     def _column(self, table: pa.Table) -> str:
-        numeric = [field.name for field in table.schema if _is_number(field.type)]
+        numeric: list[str] = [field.name for field in table.schema if _is_number(field.type)]
         if self._by is None:
             measures: list[str] = [name for name in table.schema.names[self._keys :] if name in numeric] or numeric
             if not measures:
