@@ -73,8 +73,8 @@ def _pairs(port: PortRecord, record: RunRecord) -> Iterator[dict[str, Any]]:
         if record.seconds - seconds < LINGER_S and record.ended is None:
             for helper in helpers:
                 yield {"skewed": skewed, "helper": helper, "share": 0.0, "keys": 0, "over": True}
-    for skewed, helpers in port.helped.items():
-        for helper in helpers:
+    for skewed, helpers in sorted(port.helped.items()):
+        for helper in sorted(helpers):
             share = port.shares.get(skewed, {}).get(helper, 0.0)
             keys = port.handed_keys.get((skewed, helper), 0)
             yield {"skewed": skewed, "helper": helper, "share": round(share, 4), "keys": keys}
