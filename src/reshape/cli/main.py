@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 
 from reshape import __version__
-from reshape.cli import demo, doctor, simulate
+from reshape.cli import demo, doctor, replay, simulate
 from reshape.errors import ReshapeError
 
 # A subcommand is a module with `add_parser(subparsers)`, which sets `run`: a function from the arguments to
 # an exit code. Heavy imports (pyspark, pandas, rich) belong inside `run`, so that
 # `reshape --help` answers at once.
-COMMANDS = (demo, simulate, doctor)
+COMMANDS = (demo, replay, simulate, doctor)
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
