@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from reshape.flow import Flow
     from reshape.grouped import GroupedFlow
+    from reshape.inspection.records import Inspection
     from reshape.kernels.hashing import UnsupportedKeyType
     from reshape.operators.aggregates.user_defined import UserAggregate
     from reshape.operators.errors import (
@@ -53,6 +54,7 @@ __all__ = [
     "FlowError",
     "FlowFailed",
     "GroupedFlow",
+    "Inspection",
     "JavaNotFound",
     "KeyTypesDiffer",
     "NotSupported",
@@ -70,6 +72,7 @@ __all__ = [
     "UserAggregateFailed",
     "__version__",
     "aggregate",
+    "inspect",
     "local_session",
     "read",
 ]
@@ -78,6 +81,7 @@ __all__ = [
 _MODULES = {
     "Flow": "reshape.flow",
     "GroupedFlow": "reshape.grouped",
+    "Inspection": "reshape.inspection.records",
     "Query": "reshape.query",
     "NotSupported": "reshape.plan.analysis",
     "UnsupportedKeyType": "reshape.kernels.hashing",
@@ -127,6 +131,18 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
     from reshape.plan.resolve import user_column
 
     return user_column(function, columns)
+
+
+def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = None) -> Inspection:
+    """Look which keys of a query's joins, groupings, windows and sorts are hot, and return what comes of it.
+
+    Keys are counted on samples of ``rows`` rows (200,000 unless given), so that a large query takes seconds. Hot is
+    meant for so many ``workers``, the session's slots unless given. Print it, or let a notebook show it.
+    """
+    from reshape.inspection.inspect import ROWS
+    from reshape.inspection.inspect import inspect as look
+
+    return look(df, ROWS if rows is None else rows, workers)
 
 
 def local_session(
