@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from reshape.grouped import GroupedFlow
     from reshape.inspection.records import Inspection
     from reshape.kernels.hashing import UnsupportedKeyType
+    from reshape.observe.listeners import QueryListener, QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
+    from reshape.observe.progress import QueryProgress
     from reshape.operators.aggregates.user_defined import UserAggregate
     from reshape.operators.errors import (
         KeyTypesDiffer,
@@ -62,6 +64,11 @@ __all__ = [
     "OutOfRange",
     "ParameterError",
     "Query",
+    "QueryListener",
+    "QueryProgress",
+    "QueryProgressEvent",
+    "QueryStartedEvent",
+    "QueryTerminatedEvent",
     "ReshapeError",
     "SettingError",
     "StrategyRefused",
@@ -71,10 +78,12 @@ __all__ = [
     "UnsupportedKeyType",
     "UserAggregateFailed",
     "__version__",
+    "add_listener",
     "aggregate",
     "inspect",
     "local_session",
     "read",
+    "remove_listener",
 ]
 
 # Where the classes are that are imported when they are first used.
@@ -85,6 +94,11 @@ _MODULES = {
     "Query": "reshape.query",
     "NotSupported": "reshape.plan.analysis",
     "UnsupportedKeyType": "reshape.kernels.hashing",
+    "QueryProgress": "reshape.observe.progress",
+    **dict.fromkeys(
+        ("QueryListener", "QueryProgressEvent", "QueryStartedEvent", "QueryTerminatedEvent"),
+        "reshape.observe.listeners",
+    ),
     **dict.fromkeys(("ParameterError", "StrategyRefused"), "reshape.control.errors"),
     **dict.fromkeys(
         ("KeyTypesDiffer", "OperatorError", "OutOfRange", "UnsupportedAggregate", "UserAggregateFailed"),
@@ -133,6 +147,7 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
     return user_column(function, columns)
 
 
+<<<<<<< HEAD
 def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = None) -> Inspection:
     """Look which keys of a query's joins, groupings, windows and sorts are hot, and return what comes of it.
 
@@ -143,6 +158,20 @@ def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = Non
     from reshape.inspection.inspect import inspect as look
 
     return look(df, ROWS if rows is None else rows, workers)
+=======
+def add_listener(listener: QueryListener) -> None:
+    """Let a listener hear of all queries of this process: their start, progress and end. Any thread may call this."""
+    from reshape.observe.listeners import LISTENERS
+
+    LISTENERS.add(listener)
+
+
+def remove_listener(listener: QueryListener) -> None:
+    """Let a listener hear of nothing any more, but what is being told right now."""
+    from reshape.observe.listeners import LISTENERS
+
+    LISTENERS.remove(listener)
+>>>>>>> handle
 
 
 def local_session(

@@ -370,7 +370,7 @@ def test_a_flow_whose_tasks_all_call_gives_every_row() -> None:
     assert not boards[0]._waiting
     # The last counts of every host have come, though nobody held a line open for them.
     assert execution.result.all_done
-    assert sum(sum(worker["processed"]) for worker in execution.result.progress()) == 3_000
+    assert sum(sum(worker.processed) for _, worker in execution.result.workers()) == 3_000
 
 
 def test_newer_counts_replace_older_ones_but_for_what_is_told_once() -> None:
@@ -397,4 +397,4 @@ def test_a_poll_with_counts_about_what_the_flow_has_not_got_is_refused() -> None
         with pytest.raises(flight.FlightServerError, match="must be below 2"):
             call(client, "orders", encode_poll(poll), LIMIT_S)
         assert not execution.over
-        assert execution.result.progress() == []
+        assert execution.result.workers() == []

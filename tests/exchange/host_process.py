@@ -83,6 +83,9 @@ class _FedCluster:
     def kept_rows(self, stage: int) -> str | None:
         return None
 
+    def task_count(self, stage: int) -> int | None:
+        return None
+
     def unsuccessful(self, stage: int) -> list[TaskFate]:
         return []
 

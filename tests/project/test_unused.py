@@ -11,7 +11,6 @@ from .sources import ROOT, modules, name_of, tree
 
 # What only users call, or what a framework calls by its name; each must still be there.
 CALLED_BY_OTHERS = {
-    "exception": "users of a query, as in PySpark",
     "_repr_html_": "notebooks",
     "start_call": "Arrow Flight's middleware",
     "sending_headers": "Arrow Flight's middleware",

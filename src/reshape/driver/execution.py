@@ -17,16 +17,18 @@ from reshape.driver.control_plane import BuildBrain, ControlPlane, PortId
 from reshape.driver.host_meeting import STALE
 from reshape.driver.inputs import Inputs
 from reshape.driver.running_result import RunningResult
+from reshape.driver.source_counts import SourceCounts
 from reshape.driver.source_tasks import RunAgain, SourceTasks
 from reshape.driver.splits import SplitDealer
 from reshape.driver.task_errors import in_short, is_loss
 from reshape.errors import FlowFailed
 from reshape.observe.event_log import EventLog
+from reshape.observe.progress import WorkerProgress
 from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import TaskLost
-from reshape.protocol.orders import Abort, EndInput
+from reshape.protocol.orders import Abort, EndInput, Pause, Resume
 from reshape.protocol.reports import (
     Answer,
     AttemptReport,
@@ -34,6 +36,8 @@ from reshape.protocol.reports import (
     Leaving,
     OperatorDone,
     Progress,
+    RouterCounted,
+    RouterEnded,
     Sampled,
     Sender,
     SourceBegins,
@@ -84,6 +88,7 @@ class Execution:
         self.attempt = attempt
         self.board = Board(plan.report_s)
         self.result = RunningResult(plan)
+        self.sources = SourceCounts(plan, scans, cluster.task_count)
         post, pause_s = self.board.post, lambda: self.board.pause_s
         self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._control_failed, pause_s)
         self._outcome = Outcome()
@@ -96,17 +101,27 @@ class Execution:
         self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
         self._source_tasks = SourceTasks(cluster.unsuccessful, self._run_again)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
-        self._inputs = Inputs(
-            plan,
-            lambda source: self._splits.run(source) if source in scans else by_cluster(source),
-            self.control.end_input,
-            self._source_failed,
-        )
+
+        def run_source(source: int) -> int:
+            rows = self._splits.run(source) if source in scans else by_cluster(source)
+            self.sources.ended(source)
+            return rows
+
+        self._inputs = Inputs(plan, run_source, self.control.end_input, self._source_failed)
         self._ending = threading.Thread(target=self._end_hosts, name="reshape-ending", daemon=True)
 
     def start(self) -> None:
         LOG.info("flow %s: attempt %d begins on %d hosts", self._plan.name, self.attempt, self._plan.hosts)
         self._inputs.start()
+
+    def pause(self) -> None:
+        """Nothing is read, sent or processed until ``resume``; what is there stays."""
+        self.control.pause()
+        self.board.post("all", Pause())
+
+    def resume(self) -> None:
+        self.control.resume()
+        self.board.post("all", Resume())
 
     def take_over(self, before: Execution) -> None:
         """It takes the place of an attempt that was lost, and says so."""
@@ -168,10 +183,36 @@ class Execution:
                 self.fail(report.where, report.cause, may_retry=report.lost)
                 self._let_others_leave(sender)
             case SourceBegins():
+                self.sources.begins(report.source, report.stage)
                 return self._source_tasks.begins(sender.task, report)
             case _:
+                if isinstance(report, RouterCounted | RouterEnded):
+                    self.sources.book(sender.task, report.read, ended=isinstance(report, RouterEnded))
                 return self.control.reported(report)
         return None
+
+    def workers(self) -> tuple[WorkerProgress, ...]:
+        """How every worker of every operator is doing, as of the newest reports."""
+        operators = self._plan.operators
+        return tuple(
+            WorkerProgress(
+                counts.operator,
+                operators[counts.operator].label,
+                counts.worker,
+                host,
+                counts.waiting,
+                counts.processed,
+                counts.of_owner,
+                counts.emitted,
+                counts.state_bytes,
+                counts.busy_s,
+                counts.done,
+            )
+            for host, counts in self.result.workers()
+        )
+
+    def look(self) -> None:
+        """Take in what there is to see, for what is made of a series of looks."""
 
     def shown(self) -> Shown | None:
         """The running result and how far to trust it."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -29,6 +28,7 @@ class RunningResult:
         self._plan = plan
         self._lock = threading.Lock()
         self._workers: dict[int, tuple[WorkerCounts, ...]] = {}  # by host
+        self._memory: dict[int, tuple[int, int]] = {}  # bytes in queues and on disk, by host
         self._previews: dict[tuple[int, int], pa.RecordBatch] = {}  # by operator and worker
         self._ready_at = time.monotonic()  # an attempt begins when all its hosts are there
         self.first_partial: FirstPartial | None = None
@@ -36,6 +36,7 @@ class RunningResult:
     def book(self, report: Progress) -> None:
         with self._lock:
             self._workers[report.host] = report.workers
+            self._memory[report.host] = (report.queue_bytes, report.spilled_bytes)
             if report.previews is None:
                 return
             # A helper's part that is with its owner now would be counted twice if it stayed.
@@ -46,10 +47,15 @@ class RunningResult:
                 processed = sum(sum(worker.processed) for worker in self._all())
                 self.first_partial = FirstPartial(time.monotonic() - self._ready_at, processed)
 
-    def progress(self) -> list[dict[str, Any]]:
-        """Counts of every worker of every operator."""
+    def workers(self) -> list[tuple[int, WorkerCounts]]:
+        """Counts of every worker of every operator, each with its host."""
         with self._lock:
-            return [asdict(worker) for worker in self._all()]
+            return [(host, worker) for host in sorted(self._workers) for worker in self._workers[host]]
+
+    def memory(self) -> list[tuple[int, int, int]]:
+        """For each host, bytes of rows that wait in memory and on disk."""
+        with self._lock:
+            return [(host, *self._memory[host]) for host in sorted(self._memory)]
 
     def table(self) -> pa.Table | None:
         """The running result: groups with all their parts put together, or a sample of rows."""

@@ -71,6 +71,8 @@ class Progress:
     workers: tuple[WorkerCounts, ...]
     previews: tuple[Preview, ...] | None
     routers: Mapping[Index, RouterCounts]  # by the operator that sends
+    queue_bytes: Count = 0  # rows that wait, in memory and on disk
+    spilled_bytes: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +145,24 @@ class RouterStarted:
 
 @dataclass(frozen=True, slots=True)
 class RouterCounted:
+    """``read``: rows of its source that these counts account for, as they are stored."""
+
     operator: Index
     port: Index
     router: str
     counts: RouterCounts
+    read: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RouterEnded:
-    """Receivers have taken everything that it sent."""
+    """Receivers have taken everything that it sent. ``read``: rows of its source, as they are stored."""
 
     operator: Index
     port: Index
     router: str
     counts: RouterCounts
+    read: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +315,10 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True)
 class NewestTable:
+    """``paused``: the router sends nothing before it is told to go on."""
+
     table: RoutingTable
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
