@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         TooFewSlots,
         UnsuitableSession,
     )
-    from reshape.flow import Flow
+    from reshape.flows import Flow
     from reshape.grouped import GroupedFlow
     from reshape.inspection.records import Inspection
     from reshape.kernels.hashing import UnsupportedKeyType
@@ -80,15 +80,17 @@ __all__ = [
     "__version__",
     "add_listener",
     "aggregate",
+    "flow",
     "inspect",
     "local_session",
     "read",
     "remove_listener",
+    "start",
 ]
 
 # Where the classes are that are imported when they are first used.
 _MODULES = {
-    "Flow": "reshape.flow",
+    "Flow": "reshape.flows",
     "GroupedFlow": "reshape.grouped",
     "Inspection": "reshape.inspection.records",
     "Query": "reshape.query",
@@ -131,9 +133,24 @@ def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
 
     Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
     """
-    from reshape.flow import Flow
+    from reshape.flows import Flow
 
     return Flow.read(df, **options)
+
+
+def flow(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
+    """Return a flow of any DataFrame, such as ``spark.sql(text)``: its joins, groupings and sorts run in hosts.
+
+    What hosts cannot do better Spark does, with the reason in ``explain()``. The result is that of the DataFrame.
+    """
+    from reshape.planned import PlannedFlow
+
+    return PlannedFlow.of(df, **options)
+
+
+def start(df: DataFrame, **options: Unpack[FlowOptions]) -> Query:
+    """Run any DataFrame as a flow in the background: ``flow(df, **options).start()``."""
+    return flow(df, **options).start()
 
 
 def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
@@ -147,7 +164,6 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
     return user_column(function, columns)
 
 
-<<<<<<< HEAD
 def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = None) -> Inspection:
     """Look which keys of a query's joins, groupings, windows and sorts are hot, and return what comes of it.
 
@@ -158,7 +174,8 @@ def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = Non
     from reshape.inspection.inspect import inspect as look
 
     return look(df, ROWS if rows is None else rows, workers)
-=======
+
+
 def add_listener(listener: QueryListener) -> None:
     """Let a listener hear of all queries of this process: their start, progress and end. Any thread may call this."""
     from reshape.observe.listeners import LISTENERS
@@ -171,7 +188,6 @@ def remove_listener(listener: QueryListener) -> None:
     from reshape.observe.listeners import LISTENERS
 
     LISTENERS.remove(listener)
->>>>>>> handle
 
 
 def local_session(

@@ -46,11 +46,13 @@ class Query:
     ``url`` is where a live page shows it; None while there is none.
     """
 
-    def __init__(self, launched: LaunchedFlow, explained: str) -> None:
+    def __init__(self, launched: LaunchedFlow, explained: str, result: DataFrame | None = None) -> None:
+        """``result``: what the query gives, where that is more than the flow's rows."""
         self.url: str | None = None
         self._explained = explained
         self._journal = Journal(launched.identity, launched.attempts)
         flow = self._flow = launched.attempts
+        self._result = result
         self._flows = launched.flows
         self._df = launched.df
         self._kept = launched.kept
@@ -141,7 +143,7 @@ class Query:
         """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
             raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self._state()}")
-        return self._df
+        return self._df if self._result is None else self._result
 
     def partial(self) -> pa.Table | None:
         """Return the result as it stands: running aggregates, or a sample of rows; None before there is any."""
