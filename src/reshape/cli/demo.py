@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from reshape.cli.demo_run import Demo, Size
 
 SNAPSHOTS = (0.1, 0.3, 0.6, 0.9)  # parts of the unmitigated run, for output that cannot move
+WHAT_WAS_REAL = (
+    "What was real: Spark, both flows, every transfer of load, the files and the seconds of the last part. What was "
+    "emulated, by waiting: the cost of a row in the join of the charts, and the pace of its input."
+)
 PLAIN_HEIGHT = 100  # lines that never scroll away need no sparing
 
 
@@ -59,6 +63,7 @@ def demo(
 def perform(console: "Console", size: "Size", directory: "Path") -> None:
     """From the start of Spark to its end."""
     from reshape.cli.demo_chart import summary
+    from reshape.cli.demo_files import files_part
     from reshape.cli.demo_run import SLOTS, Demo
     from reshape.cli.running import moves, saying
     from reshape.cli.spark_session import quiet_session
@@ -77,6 +82,10 @@ def perform(console: "Console", size: "Size", directory: "Path") -> None:
         console.print()
         for part in summary(demo):
             console.print(part, markup=False)
+        console.print()
+        files = files_part(console, spark, directory, size.sales)
+        console.print(files.words(), markup=False)
+        console.print(f"\n{WHAT_WAS_REAL}", markup=False)
 
 
 def play(console: "Console", demo: "Demo") -> None:

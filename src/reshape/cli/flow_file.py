@@ -42,11 +42,20 @@ class BadInput(ReshapeError):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``options`` are those of Spark's reader."""
+    """``options`` are those of Spark's reader. A path may be an address of another file system."""
 
-    path: Path
+    path: str
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.path
+
+    @property
+    def place(self) -> str:
+        """As Spark needs it: its JVM may have another working directory."""
+        return str(Path(self.path).absolute()) if self.is_local else self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +179,15 @@ def _table(where: str, value: Any, folder: Path) -> Table:
         _check_type(f"{where}: {key}", value.get(key, ""), str, "a text in quotes")
     _check_type(f"{where}: options", value.get("options", {}), dict, "a table: { header = true }")
     options = {name: _text(option) for name, option in value.get("options", {}).items()}
-    return _made_table(where, folder / value["path"], value.get("format"), options)
+    path = value["path"] if "://" in value["path"] else str(folder / value["path"])
+    return _made_table(where, path, value.get("format"), options)
 
 
-def _made_table(where: str, path: Path, form: str | None, options: Mapping[str, str]) -> Table:
+def _made_table(where: str, path: str, form: str | None, options: Mapping[str, str]) -> Table:
     known = sorted(set(FORMATS.values()))
     if form is None:
-        form = FORMATS.get(path.suffix.lower(), "parquet" if path.is_dir() or not path.suffix else None)
+        suffix = Path(path).suffix.lower()
+        form = FORMATS.get(suffix, "parquet" if Path(path).is_dir() or not suffix else None)
         if form is None:
             raise BadInput(f"{where}: {path} ends with none of {', '.join(FORMATS)}; say which format it has")
     if form not in known:
@@ -190,7 +201,7 @@ def _named_tables(texts: Sequence[str]) -> list[tuple[str, Table]]:
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise BadInput(f"--table {text!r}: write it as NAME=PATH")
-        found.append((name, _made_table(f"--table {name}", Path(path), None, {})))
+        found.append((name, _made_table(f"--table {name}", path, None, {})))
     names = [name for name, _ in found]
     for name in names:
         if names.count(name) > 1:
@@ -208,9 +219,10 @@ def _named_options(texts: Sequence[str]) -> dict[str, str]:
 def _check_table(name: str, table: Table) -> None:
     if not name.isidentifier():
         raise BadInput(f"the table {name!r} needs a name of letters, digits and _, so that SQL can use it")
-    if not table.path.exists() and "://" not in str(table.path) and "*" not in str(table.path):
-        raise BadInput(f"the table {name!r}: there is no {table.path}")
-    if table.path.is_dir() and not any(table.path.iterdir()):
+    path = Path(table.path)
+    if table.is_local and not path.exists() and "*" not in table.path:
+        raise BadInput(f"the table {name!r}: there is no {path}")
+    if table.is_local and path.is_dir() and not any(path.iterdir()):
         raise BadInput(f"the table {name!r}: the folder {table.path} is empty")
 
 

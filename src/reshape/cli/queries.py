@@ -28,7 +28,7 @@ def build_query(spark: SparkSession, file: FlowFile) -> DataFrame | Flow:
     for name, table in file.tables.items():
         with _told(f"the table {name!r} ({table.path})"):
             reader = spark.read.format(table.format).options(**table.options)
-            reader.load(str(table.path)).createOrReplaceTempView(name)
+            reader.load(table.place).createOrReplaceTempView(name)
     if file.script is not None:
         return _of_script(spark, file)
     with _told(file.where, list(file.tables)):

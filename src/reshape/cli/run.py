@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reshape.query import Query
 
 EXIT_FAILED = 1
+STORY_LINES = 4
 
 
 def add(app: typer.Typer) -> None:
@@ -129,10 +130,13 @@ class Run:
         console = self._console
         console.print(result_table(first, self._rows, console.width, None, total))
         story = [] if query is None else query.story()
-        for line in story:
+        console.print(f"{total:,} rows in {seconds:.1f} s", style="bold", markup=False)
+        if story:
+            console.print("How load moved, as query.story() tells it:", style="dim")
+        for line in story[:STORY_LINES]:
             console.print(f"  {line}", style="dim", markup=False)
-        moved = f", load moved: {len(story)} decisions" if story else ""
-        console.print(f"{total:,} rows in {seconds:.1f} s{moved}", style="bold", markup=False)
+        if len(story) > STORY_LINES:
+            console.print(f"  ... and {len(story) - STORY_LINES} more (--json has all)", style="dim")
         if self._given.output is not None:
             console.print(f"written to {self._given.output}", markup=False)
 
@@ -141,7 +145,7 @@ class Run:
 
         form = check_output(path)
         writer = df.write.format(form)
-        (writer.option("header", "true") if form == "csv" else writer).save(str(path))
+        (writer.option("header", "true") if form == "csv" else writer).save(str(path.absolute()))
 
     def _report(
         self,
