@@ -72,13 +72,14 @@ def _of_script(spark: SparkSession, file: FlowFile) -> DataFrame | Flow:
 @contextlib.contextmanager
 def _told(where: str, tables: list[str] | None = None, script: str | None = None) -> Iterator[None]:
     """Errors of Spark and of users' code, as one line that says where."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
     except BadInput:
         raise
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         known = f" Tables here: {', '.join(tables)}." if tables and "TABLE_OR_VIEW_NOT_FOUND" in str(error) else ""
         raise BadInput(f"{where}{_line_of(error, script)}: {in_words(error)}{known}") from error
     except Exception as error:
@@ -89,7 +90,10 @@ def _told(where: str, tables: list[str] | None = None, script: str | None = None
 
 def in_words(error: BaseException) -> str:
     """The first part of an error's text, in one line. Spark adds its plans and its call sites below."""
-    text = str(error).split("\n\nJVM stacktrace")[0].split("\n'")[0].split("\n== SQL")[0].split("\n+-")[0]
+    from py4j.protocol import Py4JJavaError
+
+    whole = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    text = whole.split("\n\nJVM stacktrace")[0].split("\n'")[0].split("\n== SQL")[0].split("\n+-")[0]
     return " ".join(text.split())[:_LONGEST]
 
 

@@ -80,4 +80,7 @@ def _told(
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
+    from py4j.protocol import Py4JJavaError
+
+    text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    return text.strip().partition("\n")[0]

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 # Their partial results hold all values that came in, so those of one key come together on one worker all the same.
 HOLISTIC = {"CollectList", "CollectSet", "ListAgg", "Median", "Mode", "Percentile", "PercentileCont", "PercentileDisc"}
-# Spark can only split a side whose rows each appear in the result at most once for each match, so not the side that
-# unmatched rows are kept of by the other one.
+# For each part of a split partition the other side is read again, so that may not be one whose unmatched rows are kept.
 SPLITS_LEFT = {"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"}
 SPLITS_RIGHT = {"Inner", "Cross", "RightOuter"}
 MIB = 1024 * 1024
