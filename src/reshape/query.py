@@ -18,8 +18,10 @@ from reshape.driver.session import too_few_slots
 from reshape.driver.slot_watch import Expected
 from reshape.driver.task_errors import in_short
 from reshape.errors import FlowCancelled, FlowFailed, ReshapeError
+from reshape.observe.estimates import Estimate
 from reshape.observe.progress import QueryProgress
 from reshape.observe.representativeness import Shown
+from reshape.observe.top import StickyTop, Top
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +52,7 @@ class Query:
         """``result``: what the query gives, where that is more than the flow's rows."""
         self.url: str | None = None
         self._explained = explained
+        self._tops: dict[tuple[int, str | None], StickyTop] = {}
         self._journal = Journal(launched.identity, launched.attempts)
         flow = self._flow = launched.attempts
         self._result = result
@@ -152,6 +155,22 @@ class Query:
     def shown(self) -> Shown | None:
         """Return the running result with how representative it is of the input so far, as a whole and row by row."""
         return self._flow.shown()
+
+    def top(self, n: int = 10, by: str | None = None) -> Top | None:
+        """Return the ``n`` largest rows of the running result by a column of numbers (the first aggregate unless
+        given), the same ones from call to call as long as no other is clearly larger, and how many more there are; None
+        before there is any. Of very many groups each worker shows the thousand that have most of the first aggregate.
+        """
+        shown = self.shown()
+        if shown is None:
+            return None
+        if (n, by) not in self._tops:
+            self._tops[n, by] = StickyTop(n, by, self._flow.plan.result_keys)
+        return self._tops[n, by].choose(shown.table, shown.left_out, final=shown.final)
+
+    def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
+        """Estimate the final ratio of two counts or sums, for each row of `shown`; or return why there is none."""
+        return self._flow.ratio(over, under)
 
     def story(self) -> list[str]:
         """Return why load was moved, changed, returned or left alone, in plain words, oldest first."""

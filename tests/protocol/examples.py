@@ -35,8 +35,10 @@ LAST_TRANSFER = (3, 1, -(2**31))  # operator, port, and the driver's own hand-ov
 
 REPORTS: list[Any] = [
     reports.HostReady(1, 7, 2**40, "grpc://10.0.0.1:4711"),
-    reports.Progress(0, (WORKER,), (reports.Preview(1, 2, ROWS), reports.Preview(1, 3, NO_ROWS)), {0: COUNTS}),
-    reports.Progress(0, (), None, {}, 2**40, 7),
+    reports.Progress(
+        0, (WORKER,), (reports.Preview(1, 2, ROWS), reports.Preview(1, 3, NO_ROWS, None, {2: 5})), {0: COUNTS}
+    ),
+    reports.Progress(0, (), None, {}, 2**40, 7, {3: 5}),
     reports.Progress(0, (), (), {2: NO_COUNTS}),
     reports.OperatorDone(1, 0, COUNTS),
     reports.OperatorDone(1, 0, None),

@@ -22,6 +22,7 @@ from reshape.driver.host_meeting import STALE, HostMeeting
 from reshape.driver.running_result import FirstPartial
 from reshape.errors import FlowFailed
 from reshape.exchange.flight import Access, Tls
+from reshape.observe.estimates import Estimate
 from reshape.observe.event_log import EventLog
 from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
@@ -127,6 +128,9 @@ class Attempts:
 
     def shown(self) -> Shown | None:
         return self.newest.shown() if self.newest is not None else None
+
+    def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
+        return self.newest.ratio(over, under) if self.newest is not None else "its hosts are not there yet"
 
     def story(self) -> list[str]:
         return self.newest.story() if self.newest is not None else []

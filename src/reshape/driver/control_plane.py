@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from reshape.driver.pausable_clock import PausableClock
 from reshape.driver.port_control import PortControl, Post
 from reshape.kernels.hashing import hash_rows, owners
 from reshape.observe.event_log import EventLog
-from reshape.observe.representativeness import Representativeness, completeness, similarity
+from reshape.observe.representativeness import Counts, Representativeness, completeness, similarity
 from reshape.plan.balancing import brain_of
 from reshape.plan.lineage import result_columns
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
@@ -31,6 +31,15 @@ JOIN_S = 5.0
 
 PortId = tuple[int, int]  # operator, port
 BuildBrain = Callable[[PhysicalPlan, PhysicalOperator, int], Brain]
+
+
+@dataclass(frozen=True, slots=True)
+class PortRows:
+    """Rows of an input by the worker whose partition they belong to. ``drained``: all of them have been processed."""
+
+    routed: Counts
+    processed: Counts
+    drained: bool
 
 
 class ControlPlane:
@@ -176,6 +185,13 @@ class ControlPlane:
                 if control.line.opened_at is not None and not control.over
             }
         return Representativeness(min(similarities.values(), default=1.0), similarities)
+
+    def rows_of(self, port: PortId) -> PortRows:
+        """Rows of an input so far."""
+        with self._news:
+            control = self.ports[port]
+            counts = control.counts
+            return PortRows(counts.routed.copy(), counts.of_owner.copy(), drained=control.drained)
 
     def completeness(self, rows: pa.Table) -> tuple[float, ...] | None:
         """For each row of the running result, how much of its groups' input has been processed."""

@@ -14,6 +14,7 @@ from reshape.driver.board import Board, host_task
 from reshape.driver.bounds import SortBounds
 from reshape.driver.cluster import Cluster
 from reshape.driver.control_plane import BuildBrain, ControlPlane, PortId
+from reshape.driver.estimating import Estimating
 from reshape.driver.host_meeting import STALE
 from reshape.driver.inputs import Inputs
 from reshape.driver.running_result import RunningResult
@@ -22,6 +23,7 @@ from reshape.driver.source_tasks import RunAgain, SourceTasks
 from reshape.driver.splits import SplitDealer
 from reshape.driver.task_errors import in_short, is_loss
 from reshape.errors import FlowFailed
+from reshape.observe.estimates import Estimate
 from reshape.observe.event_log import EventLog
 from reshape.observe.progress import WorkerProgress
 from reshape.observe.representativeness import Shown
@@ -87,10 +89,10 @@ class Execution:
         """``scans`` are the sources that hosts read by themselves, by their number."""
         self.attempt = attempt
         self.board = Board(plan.report_s)
-        self.result = RunningResult(plan)
-        self.sources = SourceCounts(plan, scans, cluster.task_count)
+        self.result = RunningResult(plan, SourceCounts(plan, scans, cluster.task_count))
         post, pause_s = self.board.post, lambda: self.board.pause_s
         self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._control_failed, pause_s)
+        self._estimating = Estimating(plan, scans, self.result, self.control)
         self._outcome = Outcome()
         self._plan = plan
         self._stage = stage
@@ -144,6 +146,11 @@ class Execution:
     def story(self) -> list[str]:
         """Attempts that were lost before this one, and every decision about load, oldest first."""
         return [*self._outcome.story, *self.control.story()]
+
+    @property
+    def sources(self) -> SourceCounts:
+        """How much has been read."""
+        return self.result.sources
 
     @property
     def finished(self) -> bool:
@@ -212,16 +219,22 @@ class Execution:
         )
 
     def look(self) -> None:
-        """Take in what there is to see, for what is made of a series of looks."""
+        """Look at the running result: estimates are made of a series of looks."""
+        self._estimating.look()
+
+    def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
+        """The ratio of two columns of the result at its end, for each row that is shown; why there is none, if so."""
+        return self._estimating.ratio(over, under)
 
     def shown(self) -> Shown | None:
         """The running result and how far to trust it."""
-        table = self.result.table()
+        complete = self.finished and self.result.all_done
+        self.look()
+        table, estimates = self._estimating.shown(complete=complete)
         if table is None:
             return None
-        trust = self.control.representativeness()
-        complete = self.finished and self.result.all_done
-        return Shown(table, self.control.completeness(table), trust, self.control.now, complete)
+        trust, left_out = self.control.representativeness(), self.result.left_out()
+        return Shown(table, self.control.completeness(table), trust, self.control.now, complete, estimates, left_out)
 
     def fail(self, where: str, cause: str, *, may_retry: bool = False) -> None:
         """The first failure counts; everything that still runs is told to stop.

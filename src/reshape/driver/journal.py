@@ -12,7 +12,8 @@ from reshape.driver.execution import Execution
 from reshape.observe.listeners import LISTENERS, QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
 from reshape.observe.progress import HostProgress, QueryIdentity, QueryProgress, SourceProgress, WorkerProgress
 
-EVERY_S = 0.5
+# Workers show something new four times a second; every other look is written down.
+LOOK_S = 0.25
 # As many as PySpark keeps of a stream, by default.
 MOST_RECORDS = 100
 # Rates are those of the last five seconds: long enough for a steady figure, short enough to follow.
@@ -21,7 +22,7 @@ JOIN_S = 5.0
 
 
 class Journal:
-    """Of one query. Its thread is there between ``start`` and ``close``; ``on_look`` is called at each record."""
+    """Of one query. Its thread is there between ``start`` and ``close``."""
 
     def __init__(self, identity: QueryIdentity, attempts: Attempts) -> None:
         self.identity = identity
@@ -50,8 +51,13 @@ class Journal:
             return list(self._records)
 
     def _run(self) -> None:
-        while not self._closed.wait(EVERY_S):
-            self._write()
+        looks = 0
+        while not self._closed.wait(LOOK_S):
+            looks += 1
+            if looks % 2 == 0:
+                self._write()
+            elif (newest := self._attempts.newest) is not None:
+                newest.look()
 
     def _write(self) -> None:
         execution = self._attempts.newest

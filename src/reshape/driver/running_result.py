@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from reshape.driver.source_counts import SourceCounts
 from reshape.host.previews import PREVIEW_ROWS
+from reshape.operators.spec import GroupSums
 from reshape.plan.physical import PhysicalPlan
-from reshape.protocol.reports import Progress, WorkerCounts
+from reshape.protocol.reports import Preview, Progress, WorkerCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +26,30 @@ class FirstPartial:
     processed: int
 
 
-class RunningResult:
-    """Takes reports from any thread; the newest of a host counts."""
+@dataclass(frozen=True, slots=True)
+class GroupsShown:
+    """Groups that all workers show together, as sums. ``processed``: rows by the worker whose partition they belong to,
+    just as many as the sums stand for. ``left_out``: how many more groups there are, at least. ``number`` grows with
+    everything new that is shown."""
 
-    def __init__(self, plan: PhysicalPlan) -> None:
+    groups: GroupSums
+    processed: npt.NDArray[np.int64]
+    left_out: int
+    number: int
+
+
+class RunningResult:
+    """Takes reports from any thread; the newest of a host counts. ``sources``: how much has been read for it."""
+
+    def __init__(self, plan: PhysicalPlan, sources: SourceCounts) -> None:
+        self.sources = sources
         self._plan = plan
         self._lock = threading.Lock()
         self._workers: dict[int, tuple[WorkerCounts, ...]] = {}  # by host
         self._memory: dict[int, tuple[int, int]] = {}  # bytes in queues and on disk, by host
-        self._previews: dict[tuple[int, int], pa.RecordBatch] = {}  # by operator and worker
+        self._previews: dict[tuple[int, int], Preview] = {}  # by operator and worker
+        self._unsent: dict[int, Mapping[int, int]] = {}  # by host, then by operator
+        self._news = 0
         self._ready_at = time.monotonic()  # an attempt begins when all its hosts are there
         self.first_partial: FirstPartial | None = None
 
@@ -37,12 +57,14 @@ class RunningResult:
         with self._lock:
             self._workers[report.host] = report.workers
             self._memory[report.host] = (report.queue_bytes, report.spilled_bytes)
+            self._unsent[report.host] = report.unsent
             if report.previews is None:
                 return
+            self._news += 1
             # A helper's part that is with its owner now would be counted twice if it stayed.
             for worker in report.workers:
                 self._previews.pop((worker.operator, worker.worker), None)
-            self._previews.update({(shown.operator, shown.worker): shown.rows for shown in report.previews})
+            self._previews.update({(shown.operator, shown.worker): shown for shown in report.previews})
             if report.previews and self.first_partial is None:
                 processed = sum(sum(worker.processed) for worker in self._all())
                 self.first_partial = FirstPartial(time.monotonic() - self._ready_at, processed)
@@ -58,14 +80,45 @@ class RunningResult:
             return [(host, *self._memory[host]) for host in sorted(self._memory)]
 
     def table(self) -> pa.Table | None:
-        """The running result: groups with all their parts put together, or a sample of rows."""
+        """The running result: groups with all their parts put together, the largest of many, or a sample of rows."""
         with self._lock:
             previews = dict(sorted(self._previews.items()))
         batches: list[pa.RecordBatch] = []
         for operator in {operator for operator, _ in previews}:
-            parts = [batch for (shown_by, _), batch in previews.items() if shown_by == operator]
-            batches += self._plan.operators[operator].logic.merged_preview(parts, len(parts) * PREVIEW_ROWS)
+            parts = [shown.rows for (shown_by, _), shown in previews.items() if shown_by == operator]
+            batches += self._plan.operators[operator].logic.merged_preview(parts, PREVIEW_ROWS)
         return pa.Table.from_batches(batches) if batches else None
+
+    def groups(self, operator: int) -> GroupsShown | str:
+        """The same as sums; why there are none, if so."""
+        with self._lock:
+            shown = [preview for (shown_by, _), preview in sorted(self._previews.items()) if shown_by == operator]
+            number = self._news
+        processed = np.zeros(self._plan.workers, dtype=np.int64)
+        for preview in shown:
+            for owner, rows in preview.of_owner.items():
+                processed[owner] += rows
+        left_out = [preview.left_out for preview in shown]
+        if None in left_out:
+            return "its groups are too many to be put together while it runs"
+        groups = self._plan.operators[operator].logic.merged_sums([preview.rows for preview in shown], PREVIEW_ROWS)
+        if groups is None:
+            return "it has shown nothing yet"
+        more = sum(count for count in left_out if count is not None)
+        known = sum(preview.rows.num_rows for preview in shown)
+        return GroupsShown(groups, processed, more + max(0, known - groups.rows.num_rows), number)
+
+    def left_out(self) -> int:
+        """How many more rows workers have than they show, as far as they say."""
+        with self._lock:
+            return sum(preview.left_out or 0 for preview in self._previews.values())
+
+    def part_sent(self, operator: int) -> float:
+        """The part of an operator's rows that the counts of its routers account for."""
+        with self._lock:
+            given = sum(worker.emitted for worker in self._all() if worker.operator == operator)
+            unsent = sum(by_operator.get(operator, 0) for by_operator in self._unsent.values())
+        return max(0.0, 1.0 - unsent / given) if given else 1.0
 
     @property
     def all_done(self) -> bool:

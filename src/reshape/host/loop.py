@@ -121,7 +121,8 @@ class HostLoop:
         now = time.monotonic()
         counts = tuple(worker.counts(self._queues.waiting(worker.index), now) for worker in self._workers)
         shown, queues = self._previews.take(at_once=last), self._queues
-        return Progress(self._host, counts, shown, self._outputs.counts(), queues.memory, queues.on_disk)
+        sent, unsent = self._outputs.counts(), self._outputs.unsent()
+        return Progress(self._host, counts, shown, sent, queues.memory, queues.on_disk, unsent)
 
     def _flush(self) -> None:
         """Rows of an operator that gives few must not lie in a half-full message while others are busy."""

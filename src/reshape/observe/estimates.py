@@ -7,7 +7,7 @@ differ from each other says how far the total may be off.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
 from statistics import NormalDist
@@ -88,6 +88,7 @@ class Series:
         self._least_part = least_part
         self._numbers: dict[Hashable, int] = {}
         self._looks: list[_Look] = []
+        self._apart = least_part / 8  # looks that are nearer to each other are not worth their memory
 
     def add(self, parts: Doubles, sums: RunningSums) -> None:
         """A look. Those between which little was read are of no use, but for the last."""
@@ -97,11 +98,21 @@ class Series:
         values = np.full((len(self._numbers), sums.columns.shape[1]), 0.0 if sums.whole else np.nan)
         values[rows] = sums.columns
         before = self._looks[-2] if len(self._looks) > 1 else None
-        if before is not None and np.max(self._looks[-1].parts - before.parts) < self._least_part / 8:
+        if before is not None and np.max(self._looks[-1].parts - before.parts) < self._apart:
             self._looks.pop()
         self._looks.append(_Look(parts.copy(), values, sums.whole))
         if len(self._looks) > _MOST_LOOKS:
-            self._looks = [*self._looks[:-1:2], self._looks[-1]]
+            self._thin_out()
+
+    def _thin_out(self) -> None:
+        """Half as many, from now on at larger steps, so that old and new ones are about the same way apart."""
+        last = self._looks[-1]
+        self._apart = 2 * float(np.max(last.parts)) / _MOST_LOOKS
+        kept = self._looks[:1]
+        for look in self._looks[1:-1]:
+            if np.max(look.parts - kept[-1].parts) >= self._apart:
+                kept.append(look)
+        self._looks = [*kept, last]
 
     def estimates(
         self, what: Total | Ratio, sums: RunningSums, confidence: float = CONFIDENCE
@@ -109,7 +120,7 @@ class Series:
         """For each group of the newest look, None where too little is known of it."""
         found: list[Estimate | None] = [None] * len(sums.keys)
         for owner in np.unique(sums.owners):
-            places = np.flatnonzero(sums.owners == owner)
+            places = np.flatnonzero(sums.owners == owner).tolist()
             numbers = [self._numbers[sums.keys[place]] for place in places]
             for place, estimate in zip(places, self._of_owner(int(owner), what, numbers, confidence), strict=True):
                 found[place] = estimate
@@ -175,7 +186,7 @@ def _errors(residuals: Doubles, part: float) -> Doubles:
 
 
 def _even_batches(values: Doubles) -> Doubles:
-    """Of how many batches of the same size a group is as certain: one that came in bursts, or whose sum is that of a few
+    """Of how many batches of the same size a group is as certain: one that came in bursts, or whose sum is that of few
     large values, has fewer of them than there are."""
     squares = (values**2).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

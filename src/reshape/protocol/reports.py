@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -42,11 +42,15 @@ class WorkerCounts:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a worker of the last operator can show so far."""
+    """What a worker of the last operator can show so far. ``left_out``: how many rows of its own partition it does not
+    show; None when it does not show all that has been processed. ``of_owner``: rows of its first input that it stands
+    for, by whose they were."""
 
     operator: Index
     worker: Index
     rows: pa.RecordBatch
+    left_out: Count | None = 0
+    of_owner: Mapping[Index, Count] = field(default_factory=dict)
 
 
 # The life of a host
@@ -73,6 +77,7 @@ class Progress:
     routers: Mapping[Index, RouterCounts]  # by the operator that sends
     queue_bytes: Count = 0  # rows that wait, in memory and on disk
     spilled_bytes: Count = 0
+    unsent: Mapping[Index, Count] = field(default_factory=dict)  # rows that `routers` do not account for yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,11 @@ class AggregateLogic(ABC):
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """The values to show."""
 
+    def sums(self, states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+        """The states as sums that grow with the input: one for a count or a sum, two for a mean, the first over the
+        second; none where the value of a part of the input says nothing about that of the whole."""
+        return []
+
 
 def present(array: pa.Array, groups: Groups) -> tuple[pa.Array, Groups]:
     """The rows that have a value."""
@@ -93,6 +98,11 @@ def as_doubles(array: pa.Array) -> npt.NDArray[np.float64]:
     """The values of a numeric array without nulls, as Spark's cast to double gives them."""
     doubles: npt.NDArray[np.float64] = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return doubles
+
+
+def as_sums(states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+    """States that are sums themselves, 0 where there was nothing to add."""
+    return [np.nan_to_num(as_doubles(state)) for state in states]
 
 
 def nullable(values: npt.NDArray[np.generic], absent: Mask, kind: pa.DataType) -> pa.Array:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from reshape.kernels.codes import different_pairs
 from reshape.kernels.hashing import validity
 from reshape.kernels.keys import KeyColumns, check_keys, normalised
-from reshape.operators.aggregates.base import OPERATOR, AggregateLogic, Groups
+from reshape.operators.aggregates.base import OPERATOR, AggregateLogic, Groups, as_sums
 from reshape.operators.aggregates.description import Aggregate, OfColumn, OfColumns, SparkCall
 from reshape.operators.aggregates.lists import flattened
 from reshape.operators.aggregates.registry import spark_function
@@ -90,6 +91,9 @@ class CountLogic(AggregateLogic):
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         return states[0]
+
+    def sums(self, states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+        return as_sums(states)
 
 
 class CountDistinctLogic(AggregateLogic):
