@@ -19,9 +19,12 @@ from reshape.driver.slot_watch import Expected
 from reshape.driver.task_errors import in_short
 from reshape.errors import FlowCancelled, FlowFailed, ReshapeError
 from reshape.observe.estimates import Estimate
+from reshape.observe.page_address import with_page
 from reshape.observe.progress import QueryProgress
 from reshape.observe.representativeness import Shown
 from reshape.observe.top import StickyTop, Top
+from reshape.page.runs import RUNS, LiveRun
+from reshape.page.server import open_page
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,14 +46,10 @@ class QueryStatus(TypedDict):
 
 
 class Query:
-    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`.
-
-    ``url`` is where a live page shows it; None while there is none.
-    """
+    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
 
     def __init__(self, launched: LaunchedFlow, explained: str, result: DataFrame | None = None) -> None:
         """``result``: what the query gives, where that is more than the flow's rows."""
-        self.url: str | None = None
         self._explained = explained
         self._tops: dict[tuple[int, str | None], StickyTop] = {}
         self._journal = Journal(launched.identity, launched.attempts)
@@ -59,12 +58,12 @@ class Query:
         self._flows = launched.flows
         self._df = launched.df
         self._kept = launched.kept
-        self._group = f"reshape-query-{flow.name}"
         self._properties = JobProperties(self._df.sparkSession.sparkContext)
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._stopped = False
         self._turn = self._flows.turns.enter(launched.slots, self._stop)
+        self._number = RUNS.add(LiveRun(flow.plan.name, self, flow.record, flow.look))
         self._thread = threading.Thread(target=self._run, name=f"reshape-query-{flow.name}", daemon=True)
         self._journal.start()
         self._thread.start()
@@ -199,9 +198,19 @@ class Query:
         if self._done.is_set():
             self._thread.join()
 
+    @property
+    def url(self) -> str:
+        """The address of the live page, for a browser on this machine. Whoever has it may see and stop all queries of
+        this process. The page is served from the first call to the end of the process."""
+        return open_page().url(self._number)
+
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
         self._kept.unpersist()
+
+    @property
+    def _group(self) -> str:
+        return f"reshape-query-{self._flow.name}"
 
     def _stop(self, cause: str) -> None:
         """Whatever the flow's thread is about to do next is refused: its turn, its hosts' meeting, its Spark jobs.
@@ -228,7 +237,7 @@ class Query:
                 raise self._flow.failure or FlowFailed("the driver", "it was stopped")
             self._flows.watch.expect(expected)
             self._properties.use()
-            self._df.sparkSession.sparkContext.setJobGroup(self._group, f"reshape {self._flow.name}", True)
+            self._df.sparkSession.sparkContext.setJobGroup(self._group, with_page(f"reshape {self._flow.name}"), True)
             self._kept.persist(StorageLevel.MEMORY_AND_DISK)  # not sooner: a flow that is queued has nothing to free
             self._kept.count()
         except Exception as error:

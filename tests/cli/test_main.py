@@ -74,7 +74,7 @@ def test_what_makes_no_sense(arguments: list[str], capsys: pytest.CaptureFixture
     assert len(said.splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", ["run", "inspect", "demo", "simulate", "doctor"])
+@pytest.mark.parametrize("command", ["run", "inspect", "replay", "demo", "simulate", "doctor"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.main([command, "--help"]) == 0
     assert f"reshape {command}" in capsys.readouterr().out

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reshape.cli import options
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -27,6 +29,7 @@ def add(app: typer.Typer) -> None:
 
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer tweets: 8 s instead of 45 s, and start-up.")] = False,
+    opens: options.Open = False,
 ) -> int:
     """Watch a skewed join on Spark with and without Reshape.
 
@@ -50,7 +53,7 @@ def demo(
     )
     with scratch_directory() as directory:
         try:
-            perform(console, size, directory)
+            perform(console, size, directory, opens=opens)
         except ReshapeError:
             raise
         except Exception as error:
@@ -60,8 +63,9 @@ def demo(
     return 0
 
 
-def perform(console: "Console", size: "Size", directory: "Path") -> None:
+def perform(console: "Console", size: "Size", directory: "Path", *, opens: bool) -> None:
     """From the start of Spark to its end."""
+    from reshape.cli.browser import hold_page, show_page
     from reshape.cli.demo_chart import summary
     from reshape.cli.demo_files import files_part
     from reshape.cli.demo_run import SLOTS, Demo
@@ -75,6 +79,8 @@ def perform(console: "Console", size: "Size", directory: "Path") -> None:
             demo = Demo(spark, size, directory)
         session.callback(demo.cancel)
         demo.start()
+        if opens:
+            show_page(console, demo.runs[1].query.url)
         if moves(console):
             play(console, demo)
         else:
@@ -86,6 +92,8 @@ def perform(console: "Console", size: "Size", directory: "Path") -> None:
         files = files_part(console, spark, directory, size.sales)
         console.print(files.words(), markup=False)
         console.print(f"\n{WHAT_WAS_REAL}", markup=False)
+        if opens:
+            hold_page(console)
 
 
 def play(console: "Console", demo: "Demo") -> None:

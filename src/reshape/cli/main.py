@@ -9,12 +9,12 @@ import click
 import typer
 
 from reshape import __version__
-from reshape.cli import demo, doctor, inspect, run, simulate
+from reshape.cli import demo, doctor, inspect, replay, run, simulate
 from reshape.errors import ReshapeError
 
 # A subcommand is a module with `add(app)`, which registers a function from options to an exit code. Heavy imports
 # (pyspark, pandas, rich) belong inside that function, so that `reshape --help` answers at once.
-COMMANDS = (run, inspect, demo, simulate, doctor)
+COMMANDS = (run, inspect, replay, demo, simulate, doctor)
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it

@@ -23,3 +23,4 @@ Conf = Annotated[
     list[str] | None, typer.Option("--conf", "-c", metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Open = Annotated[bool, typer.Option("--open", help="Show it on the live page too, in this machine's browser.")]

@@ -40,6 +40,7 @@ def run(
     explain: Annotated[bool, typer.Option("--explain", help="Say what would run where, and run nothing.")] = False,
     master: options.Master = None,
     conf: options.Conf = None,
+    opens: options.Open = False,
     as_json: options.Json = False,
 ) -> int:
     """Run a query as a flow and watch its result grow.
@@ -61,7 +62,7 @@ def run(
         if explain:
             flow.explain()
             return 0
-        return Run(console, given, rows, as_json).carry_out(flow)
+        return Run(console, given, rows, as_json, opens=opens).carry_out(flow)
 
 
 def as_flow(query: "DataFrame | Flow", given: "FlowFile") -> "Flow":
@@ -76,15 +77,17 @@ def as_flow(query: "DataFrame | Flow", given: "FlowFile") -> "Flow":
 class Run:
     """One flow from its start to its written result."""
 
-    def __init__(self, console: "Console", given: "FlowFile", rows: int, as_json: bool) -> None:
+    def __init__(self, console: "Console", given: "FlowFile", rows: int, as_json: bool, *, opens: bool = False) -> None:
         self._console = console
         self._given = given
         self._rows = rows
         self._as_json = as_json
+        self._opens = opens
         self._began = time.monotonic()
 
     def carry_out(self, flow: "Flow") -> int:
         """Run it and say what came of it; the exit code."""
+        from reshape.cli.browser import hold_page, show_page
         from reshape.cli.queries import in_words
         from reshape.cli.running import saying, watch
         from reshape.errors import FlowError, ReshapeError
@@ -101,8 +104,12 @@ class Run:
                 with saying(self._console, f"Spark runs this by itself: {reason}"):
                     self._finish(flow.toDF(), None, reason)
             else:
+                if self._opens:
+                    show_page(self._console, query.url)
                 watch(self._console, query, quiet=self._as_json)
                 self._finish(query.result(), query, "")
+                if self._opens:
+                    hold_page(self._console)
         except ReshapeError as error:
             return self._failed(str(error))
         except Exception as error:
