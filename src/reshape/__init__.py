@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from reshape.flows import Flow
     from reshape.grouped import GroupedFlow
+    from reshape.inspection.records import Inspection
     from reshape.kernels.hashing import UnsupportedKeyType
     from reshape.observe.listeners import QueryListener, QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
     from reshape.observe.progress import QueryProgress
@@ -55,6 +56,7 @@ __all__ = [
     "FlowError",
     "FlowFailed",
     "GroupedFlow",
+    "Inspection",
     "JavaNotFound",
     "KeyTypesDiffer",
     "NotSupported",
@@ -79,6 +81,7 @@ __all__ = [
     "add_listener",
     "aggregate",
     "flow",
+    "inspect",
     "local_session",
     "read",
     "remove_listener",
@@ -89,6 +92,7 @@ __all__ = [
 _MODULES = {
     "Flow": "reshape.flows",
     "GroupedFlow": "reshape.grouped",
+    "Inspection": "reshape.inspection.records",
     "Query": "reshape.query",
     "NotSupported": "reshape.plan.analysis",
     "UnsupportedKeyType": "reshape.kernels.hashing",
@@ -158,6 +162,18 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
     from reshape.plan.resolve import user_column
 
     return user_column(function, columns)
+
+
+def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = None) -> Inspection:
+    """Look which keys of a query's joins, groupings, windows and sorts are hot, and return what comes of it.
+
+    Keys are counted on samples of ``rows`` rows (200,000 unless given), so that a large query takes seconds. Hot is
+    meant for so many ``workers``, the session's slots unless given. Print it, or let a notebook show it.
+    """
+    from reshape.inspection.inspect import ROWS
+    from reshape.inspection.inspect import inspect as look
+
+    return look(df, ROWS if rows is None else rows, workers)
 
 
 def add_listener(listener: QueryListener) -> None:

@@ -63,7 +63,6 @@ class Query:
         self._flows = launched.flows
         self._df = launched.df
         self._kept = launched.kept
-        self._group = f"reshape-query-{flow.name}"
         self._properties = JobProperties(self._df.sparkSession.sparkContext)
         self._done = threading.Event()
         self._error: BaseException | None = None
@@ -221,6 +220,10 @@ class Query:
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
         self._kept.unpersist()
+
+    @property
+    def _group(self) -> str:
+        return f"reshape-query-{self._flow.name}"
 
     def _stop(self, cause: str) -> None:
         """Whatever the flow's thread is about to do next is refused: its turn, its hosts' meeting, its Spark jobs.
