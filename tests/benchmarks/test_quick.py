@@ -50,3 +50,11 @@ def test_crowd(tmp_path: Path) -> None:
     for of_size in figures["results"]:
         assert all(of_size[part]["cpu_s_per_s"] > 0 for part in ("handling", "calls"))
         assert of_size["calls"]["reports_per_s"] > 0
+
+
+@pytest.mark.jvm
+def test_queries(tmp_path: Path) -> None:
+    figures = quick("queries", tmp_path)
+    for kind in ("uniform", "skewed"):
+        assert all(each["ways"]["reshape"]["seconds"][0] > 0 for each in figures["results"][kind].values())
+        assert figures["totals"][kind]["flow_over_spark"] > 0

@@ -10,24 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from .running import Answer, spark_answer
+from .running import Answer, new_session, spark_answer
 from .suite import QUERIES
 from .tables import KINDS, TINY, make_tables, register
-
-SETTINGS = {
-    "spark.sql.shuffle.partitions": "2",
-    # Queries over some thousand rows each: compiling them would take most of the time.
-    "spark.sql.codegen.wholeStage": "false",
-    # The smallest tables only: of tables this small Spark would broadcast all.
-    "spark.sql.autoBroadcastJoinThreshold": "4k",
-}
-
-
-def new_session(spark: SparkSession) -> SparkSession:
-    session = spark.newSession()
-    for key, value in SETTINGS.items():
-        session.conf.set(key, value)
-    return session
 
 
 @pytest.fixture(scope="session")

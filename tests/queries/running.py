@@ -13,11 +13,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import reshape
+from reshape import Flow
 
 from .comparing import difference, schema_difference
 
 # A hundred times as long as the slowest query takes.
 LIMIT_S = 120.0
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    # Queries over some thousand rows each: compiling them would take most of the time.
+    "spark.sql.codegen.wholeStage": "false",
+    # Nations and stores only: of tables this small Spark would broadcast all.
+    "spark.sql.autoBroadcastJoinThreshold": "1k",
+}
 
 T = TypeVar("T")
 
@@ -28,13 +37,24 @@ class Answer:
     rows: pa.Table
 
 
+def new_session(spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    for key, value in SETTINGS.items():
+        session.conf.set(key, value)
+    return session
+
+
 def spark_answer(df: DataFrame) -> Answer:
     return Answer(df.schema, df.toArrow())
 
 
 def flow_answer(df: DataFrame, **options: Any) -> Answer:
     """What the flow of a query gives, within the limit."""
-    return within_limit(df.sparkSession, lambda: spark_answer(reshape.flow(df, **options).toDF()))
+    return within_limit(df.sparkSession, lambda: answer_of(reshape.flow(df, **options)))
+
+
+def answer_of(flow: Flow) -> Answer:
+    return spark_answer(flow.toDF())
 
 
 def within_limit(spark: SparkSession, action: Callable[[], T]) -> T:

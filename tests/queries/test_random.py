@@ -9,9 +9,8 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
-from .conftest import new_session
 from .generate import Select, random_query
-from .running import Answer, check, flow_answer, spark_answer, within_limit
+from .running import Answer, check, flow_answer, new_session, spark_answer, within_limit
 from .small_tables import make_small_tables, register_small_tables
 
 QUERIES = 200
