@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         TooFewSlots,
         UnsuitableSession,
     )
-    from reshape.flow import Flow
+    from reshape.flows import Flow
     from reshape.grouped import GroupedFlow
     from reshape.kernels.hashing import UnsupportedKeyType
     from reshape.operators.aggregates.user_defined import UserAggregate
@@ -70,13 +70,15 @@ __all__ = [
     "UserAggregateFailed",
     "__version__",
     "aggregate",
+    "flow",
     "local_session",
     "read",
+    "start",
 ]
 
 # Where the classes are that are imported when they are first used.
 _MODULES = {
-    "Flow": "reshape.flow",
+    "Flow": "reshape.flows",
     "GroupedFlow": "reshape.grouped",
     "Query": "reshape.query",
     "NotSupported": "reshape.plan.analysis",
@@ -113,9 +115,24 @@ def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
 
     Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
     """
-    from reshape.flow import Flow
+    from reshape.flows import Flow
 
     return Flow.read(df, **options)
+
+
+def flow(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
+    """Return a flow of any DataFrame, such as ``spark.sql(text)``: its joins, groupings and sorts run in hosts.
+
+    What hosts cannot do better Spark does, with the reason in ``explain()``. The result is that of the DataFrame.
+    """
+    from reshape.planned import PlannedFlow
+
+    return PlannedFlow.of(df, **options)
+
+
+def start(df: DataFrame, **options: Unpack[FlowOptions]) -> Query:
+    """Run any DataFrame as a flow in the background: ``flow(df, **options).start()``."""
+    return flow(df, **options).start()
 
 
 def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:

@@ -18,7 +18,7 @@ from reshape.plan.two_sided import refuse_twice
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
 
-    from reshape.flow import Flow
+    from reshape.flows import Flow
 
 
 class GroupedFlow:

@@ -32,8 +32,10 @@ FREE_S = 2.0
 class Query:
     """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
 
-    def __init__(self, launched: LaunchedFlow) -> None:
+    def __init__(self, launched: LaunchedFlow, result: DataFrame | None = None) -> None:
+        """``result``: what the query gives, where that is more than the flow's rows."""
         flow = self._flow = launched.attempts
+        self._result = result
         self._flows = launched.flows
         self._df = launched.df
         self._kept = launched.kept
@@ -84,7 +86,7 @@ class Query:
         """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
             raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self.status}")
-        return self._df
+        return self._df if self._result is None else self._result
 
     def progress(self) -> list[dict[str, Any]]:
         """Return how many rows wait, were processed and emitted, per operator and worker, as of the newest reports."""

@@ -19,7 +19,7 @@ from reshape.conf import PREFIX, settings_of
 from reshape.driver.session import check
 from reshape.driver.slots import FlowSlots
 from reshape.errors import FlowError, SettingError, TooFewSlots, UnsuitableSession
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.operators.errors import UnsupportedAggregate, UnsupportedKeyType
 from reshape.plan.resolve import NotSupported
 

@@ -17,7 +17,7 @@ from reshape.sim.metrics import time_to_representative
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from reshape.flow import Flow
+    from reshape.flows import Flow
     from reshape.query import Query
 
 HOSTS = 2  # of each flow; three workers of the join on each

@@ -1,6 +1,6 @@
 """The skew-prone operators: Arrow in, Arrow out, no I/O. `spec` says what a plan knows of them, `base` what they do.
 
-An operator is one file with its spec and its logic, a place in `specs()`, and a method of `reshape.flow.Flow`.
+An operator is one file with its spec and its logic, a place in `specs()`, and a method of `reshape.flows.Flow`.
 """
 
 from __future__ import annotations
