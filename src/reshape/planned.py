@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +11,8 @@ from reshape.catalyst.errors import LeftToSpark
 from reshape.catalyst.gateway import Gateway, attributes_of
 from reshape.catalyst.placement import Placement
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows, has_flow
+from reshape.catalyst.shape import shape_of
+from reshape.catalyst.story import described
 from reshape.catalyst.translator import Translated, translated
 from reshape.conf import checked_options
 from reshape.driver.restarts import run_action
@@ -35,6 +38,15 @@ T = TypeVar("T")
 
 # Nodes that want all rows of what is below them, one after the other: no barrier stage minds them.
 _ROW_BY_ROW = ("Project", "Filter")
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A plan that was read. ``chained`` are flows whose results are sources of others."""
+
+    shaping: Shaping
+    translated: Translated
+    chained: tuple[Flow, ...]
 
 
 class PlannedFlow(Flow):
@@ -97,7 +109,7 @@ class PlannedFlow(Flow):
             return launched.df
 
         result = self._result(launch)
-        return Query(started[0], result)
+        return Query(started[0], result, shape_of(self._shaping, self._rows, self.columns))
 
     def _run(self, action: Callable[[DataFrame], T]) -> T:
         if not has_flow(self._rows):
@@ -113,37 +125,39 @@ class PlannedFlow(Flow):
         return run_action(self._result(launch), started[0].attempts, action)
 
     def _explained(self) -> str:
-        parts = ["\n".join(map(str, self.placements)) or "no operator of this query is prone to skew"]
-        parts += [Flow(tree, self._options)._explained() for tree in self._shaping.trees(self._rows)]
+        planned = self._planned
+        parts = [described(self._rows, self.placements)]
+        parts += [Flow(tree, self._options)._explained() for tree in planned.shaping.trees(self._rows)]
+        parts += [f"read by a flow above, {flow._explained()}" for flow in planned.chained]
         return "\n\n".join(parts)
 
     @cached_property
-    def _planned(self) -> tuple[Shaping, Translated]:
+    def _planned(self) -> _Planned:
         """Flows that read other flows' results need slots for both at a time; where there are too few, none does."""
         gateway, plan = Gateway(self._df.sparkSession), self._df._jdf.queryExecution().optimizedPlan()
-        chained: list[Tree] = []
+        chained: list[Flow] = []
 
         def chain(tree: Tree) -> DataFrame:
-            chained.append(tree)
-            return self._chained(tree)
+            chained.append(self._chained(tree))
+            return chained[-1].toDF()
 
         shaping = Shaping(gateway, chain)
         made = translated(gateway, shaping, plan)
         if not chained or self._fits(shaping, made):
-            return shaping, made
+            return _Planned(shaping, made, tuple(chained))
         shaping = Shaping(gateway, _unchained)
-        return shaping, translated(gateway, shaping, plan)
+        return _Planned(shaping, translated(gateway, shaping, plan), ())
 
     @property
     def _translated(self) -> Translated:
-        return self._planned[1]
+        return self._planned.translated
 
     @property
     def _shaping(self) -> Shaping:
-        return self._planned[0]
+        return self._planned.shaping
 
-    def _chained(self, tree: Tree) -> DataFrame:
-        """The result of a flow that another flow reads; half of the slots are left to that one."""
+    def _chained(self, tree: Tree) -> Flow:
+        """A flow whose result another flow reads; half of the slots are left to that one."""
         slots = flows_of(self._df.sparkSession.sparkContext).slots()
         flow = Flow(tree, {"hosts": max(1, slots // 2), **self._options})
         while flow._slots().least >= slots:
@@ -151,7 +165,7 @@ class PlannedFlow(Flow):
             if hosts == 1 or "hosts" in self._options:
                 _unchained(tree)
             flow = flow.options(hosts=hosts - 1)
-        return flow.toDF()
+        return flow
 
     def _fits(self, shaping: Shaping, made: Translated) -> bool:
         """Whether every flow that reads another one's result has slots beside it."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from reshape.catalyst.shape import Shape
 from reshape.driver.attempts import TEARDOWN_S
 from reshape.driver.job_properties import JobProperties
 from reshape.driver.launch import LaunchedFlow
@@ -32,10 +34,12 @@ FREE_S = 2.0
 class Query:
     """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
 
-    def __init__(self, launched: LaunchedFlow, result: DataFrame | None = None) -> None:
-        """``result``: what the query gives, where that is more than the flow's rows."""
+    def __init__(self, launched: LaunchedFlow, result: DataFrame | None = None, shape: Shape | None = None) -> None:
+        """``result``: what the query gives, where that is more than the flow's rows; ``shape`` makes running results
+        look like it."""
         flow = self._flow = launched.attempts
         self._result = result
+        self._shape = shape
         self._flows = launched.flows
         self._df = launched.df
         self._kept = launched.kept
@@ -94,11 +98,22 @@ class Query:
 
     def partial(self) -> pa.Table | None:
         """Return the result as it stands: running aggregates, or a sample of rows; None before there is any."""
-        return self._flow.partial()
+        table = self._flow.partial()
+        if table is None or self._shape is None:
+            return table
+        shaped = self._shape.of(table)
+        return None if shaped is None else shaped.table
 
     def shown(self) -> Shown | None:
         """Return the running result with how representative it is of the input so far, as a whole and row by row."""
-        return self._flow.shown()
+        shown = self._flow.shown()
+        if shown is None or self._shape is None:
+            return shown
+        shaped = self._shape.of(shown.table)
+        if shaped is None:
+            return None
+        parts = shown.completeness and tuple(shown.completeness[row] for row in shaped.rows)
+        return replace(shown, table=shaped.table, completeness=parts)
 
     def story(self) -> list[str]:
         """Return why load was moved, changed, returned or left alone, in plain words, oldest first."""

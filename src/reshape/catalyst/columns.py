@@ -12,10 +12,10 @@ from reshape.catalyst.errors import LeftToSpark
 from reshape.catalyst.gateway import Attribute, Gateway, attributes_of, plan_of, words_of
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows
 from reshape.expressions.errors import NotExact
-from reshape.expressions.rows import Computed, Kept
+from reshape.expressions.rows import Computed, Expanded, Kept
 from reshape.expressions.translate import translate
 from reshape.expressions.tree import ColumnRef, Expression
-from reshape.plan.analysis import kind, unnamed
+from reshape.plan.analysis import kind, scala_list, unnamed
 from reshape.plan.nodes import MapNode, Node, SourceNode, UnionNode
 from reshape.plan.tree import Tree
 from reshape.plan.types import to_spark
@@ -106,6 +106,22 @@ class Shaping:
         predicate = self._translated(condition, rows)
         return replace(rows, tree=_mapped(rows.tree, Kept(rows.tree.schema, predicate, words_of(condition))))
 
+    def expanded(self, rows: FlowRows, node: Any) -> FlowRows:
+        """An Expand in the hosts; raises NotExact."""
+        attributes = attributes_of(node)
+        lists = tuple(
+            tuple(self._translated(expression, rows) for expression in scala_list(each))
+            for each in scala_list(node.projections())
+        )
+        fields = [
+            pa.field(self.names.of(attribute), expression.type)
+            for attribute, expression in zip(attributes, lists[0], strict=True)
+        ]
+        if any([expression.type for expression in each] != [field.type for field in fields] for each in lists):
+            raise NotExact("an expansion", "its rows differ in type")
+        tree = _mapped(rows.tree, Expanded(pa.schema(fields), lists))
+        return FlowRows(tree, attributes, {attribute.id: place for place, attribute in enumerate(attributes)})
+
     def finished(self, rows: FlowRows | UnionRows) -> Tree:
         """The tree that gives exactly the attributes, in their order."""
         if isinstance(rows, UnionRows):
@@ -176,6 +192,8 @@ class Shaping:
                 columns.append(one)
                 fields.append(pa.field(name, one.type))
             places.append(columns.index(one))
+        if not columns:
+            raise LeftToSpark("rows without any column come from several places")
         tree = _mapped(rows.tree, Computed(pa.schema(fields), tuple(columns)))
         where = {attribute.id: place for place, attribute in enumerate(kept)}
         return Columns(tree, where, tuple(places), len(columns) - len(kept))
@@ -221,6 +239,7 @@ class Shaping:
 
     def _united(self, rows: UnionRows, expressions: Sequence[Any], *, keep: bool) -> Columns:
         """All branches in one layout, one union node over two of them after the other."""
+        keep = keep or not expressions  # rows without any column could not be counted
         names = self._fresh(map(words_of, expressions))
         parts = []
         for branch in rows.branches:
@@ -244,7 +263,7 @@ class Shaping:
         return replace(first, tree=tree)
 
 
-def _mapped(tree: Tree, function: Computed | Kept) -> Tree:
+def _mapped(tree: Tree, function: Computed | Expanded | Kept) -> Tree:
     return Tree(MapNode(tree.node, function, function.schema), tree.sources)
 
 

@@ -68,7 +68,7 @@ class _Translator:
                 return self._operator("window", node, children, _no_windows)
             case "Union":
                 return self._union(node, children)
-            case "Project" | "Filter":
+            case "Project" | "Filter" | "Expand":
                 return self._row_by_row(node, children[0])
             case _:
                 return self._sparks(node, children)
@@ -122,7 +122,7 @@ class _Translator:
         return SparkRows(self._gateway.project(named, branch.plan), (branch,))
 
     def _row_by_row(self, node: Any, child: Rows) -> Rows:
-        """A Project or a Filter: in hosts, or on the result of the flow below."""
+        """What asks for one row at a time: in hosts, or on the result of the flow below."""
         if isinstance(child, SparkRows):
             return self._sparks(node, [child])
         try:
@@ -139,6 +139,8 @@ class _Translator:
     def _in_hosts(self, node: Any, child: FlowRows) -> FlowRows:
         if kind(node) == "Project":
             return self._shaping.projected(child, scala_list(node.projectList()))
+        if kind(node) == "Expand":
+            return self._shaping.expanded(child, node)
         return self._shaping.filtered(child, node.condition())
 
     def _sparks(self, node: Any, children: list[Rows]) -> SparkRows:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from reshape.errors import ReshapeError
 from reshape.host.previews import PREVIEW_ROWS
-from reshape.plan.physical import PhysicalPlan
+from reshape.plan.nodes import RowFunction
+from reshape.plan.physical import ArrowFunction, PhysicalPlan
 from reshape.protocol.reports import Progress, WorkerCounts
 
 
@@ -58,7 +61,9 @@ class RunningResult:
         batches: list[pa.RecordBatch] = []
         for operator in {operator for operator, _ in previews}:
             parts = [batch for (shown_by, _), batch in previews.items() if shown_by == operator]
-            batches += self._plan.operators[operator].logic.merged_preview(parts, len(parts) * PREVIEW_ROWS)
+            shown_by_it = self._plan.operators[operator]
+            whole = shown_by_it.logic.merged_preview(parts, len(parts) * PREVIEW_ROWS)
+            batches += _through(shown_by_it.functions, whole)
         return pa.Table.from_batches(batches) if batches else None
 
     @property
@@ -69,3 +74,15 @@ class RunningResult:
 
     def _all(self) -> list[WorkerCounts]:
         return [worker for host in sorted(self._workers) for worker in self._workers[host]]
+
+
+def _through(functions: Sequence[ArrowFunction], batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Rows as functions make them that are known by their columns; users' own may cost anything, and are not run."""
+    for function in functions:
+        if not isinstance(function, RowFunction):
+            break
+        try:
+            batches = list(function(iter(batches)))
+        except ReshapeError:  # a value that is not there yet, as it were a division by a count of zero
+            return []
+    return batches
