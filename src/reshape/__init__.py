@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from reshape.flows import Flow
     from reshape.grouped import GroupedFlow
     from reshape.kernels.hashing import UnsupportedKeyType
+    from reshape.observe.listeners import QueryListener, QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
+    from reshape.observe.progress import QueryProgress
     from reshape.operators.aggregates.user_defined import UserAggregate
     from reshape.operators.errors import (
         KeyTypesDiffer,
@@ -60,6 +62,11 @@ __all__ = [
     "OutOfRange",
     "ParameterError",
     "Query",
+    "QueryListener",
+    "QueryProgress",
+    "QueryProgressEvent",
+    "QueryStartedEvent",
+    "QueryTerminatedEvent",
     "ReshapeError",
     "SettingError",
     "StrategyRefused",
@@ -69,10 +76,12 @@ __all__ = [
     "UnsupportedKeyType",
     "UserAggregateFailed",
     "__version__",
+    "add_listener",
     "aggregate",
     "flow",
     "local_session",
     "read",
+    "remove_listener",
     "start",
 ]
 
@@ -83,6 +92,11 @@ _MODULES = {
     "Query": "reshape.query",
     "NotSupported": "reshape.plan.analysis",
     "UnsupportedKeyType": "reshape.kernels.hashing",
+    "QueryProgress": "reshape.observe.progress",
+    **dict.fromkeys(
+        ("QueryListener", "QueryProgressEvent", "QueryStartedEvent", "QueryTerminatedEvent"),
+        "reshape.observe.listeners",
+    ),
     **dict.fromkeys(("ParameterError", "StrategyRefused"), "reshape.control.errors"),
     **dict.fromkeys(
         ("KeyTypesDiffer", "OperatorError", "OutOfRange", "UnsupportedAggregate", "UserAggregateFailed"),
@@ -144,6 +158,20 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
     from reshape.plan.resolve import user_column
 
     return user_column(function, columns)
+
+
+def add_listener(listener: QueryListener) -> None:
+    """Let a listener hear of all queries of this process: their start, progress and end. Any thread may call this."""
+    from reshape.observe.listeners import LISTENERS
+
+    LISTENERS.add(listener)
+
+
+def remove_listener(listener: QueryListener) -> None:
+    """Let a listener hear of nothing any more, but what is being told right now."""
+    from reshape.observe.listeners import LISTENERS
+
+    LISTENERS.remove(listener)
 
 
 def local_session(

@@ -234,7 +234,7 @@ class Flow:
         """Run the flow in the background; the handle has progress, partial results and, at the end, the result."""
         if self._tree.df is not None:
             raise FlowError("start: this flow has no operator; use the DataFrame itself")
-        return Query(self._launched(self._settings(), previews=True, exchange=True))
+        return Query(self._launched(self._settings(), previews=True, exchange=True), self._explained())
 
     @property
     def placements(self) -> tuple[Placement, ...]:

@@ -55,6 +55,7 @@ class PlannedFlow(Flow):
     def __init__(self, df: DataFrame, options: dict[str, Any]) -> None:
         self._df = df
         self._options = options
+        self._flows: dict[int, Flow] = {}
 
     @classmethod
     def of(cls, df: DataFrame, **options: Unpack[FlowOptions]) -> PlannedFlow:
@@ -109,7 +110,8 @@ class PlannedFlow(Flow):
             return launched.df
 
         result = self._result(launch)
-        return Query(started[0], result, shape_of(self._shaping, self._rows, self.columns))
+        shape = shape_of(self._shaping, self._rows, self.columns)
+        return Query(started[0], self._explained(), result, shape)
 
     def _run(self, action: Callable[[DataFrame], T]) -> T:
         if not has_flow(self._rows):
@@ -127,7 +129,7 @@ class PlannedFlow(Flow):
     def _explained(self) -> str:
         planned = self._planned
         parts = [described(self._rows, self.placements)]
-        parts += [Flow(tree, self._options)._explained() for tree in planned.shaping.trees(self._rows)]
+        parts += [self._flow_of(tree)._explained() for tree in planned.shaping.trees(self._rows)]
         parts += [f"read by a flow above, {flow._explained()}" for flow in planned.chained]
         return "\n\n".join(parts)
 
@@ -172,7 +174,7 @@ class PlannedFlow(Flow):
         spark = self._df.sparkSession
         try:
             for tree in shaping.trees(made.rows):
-                check(spark, Flow(tree, self._options)._slots())
+                check(spark, self._flow_of(tree)._slots())
         except TooFewSlots:
             return False
         return True
@@ -181,8 +183,12 @@ class PlannedFlow(Flow):
     def _rows(self) -> Rows:
         return self._translated.rows
 
+    def _flow_of(self, tree: Tree) -> Flow:
+        """One flow for each tree, so that Spark is asked once who reads its sources."""
+        return self._flows.setdefault(id(tree), Flow(tree, self._options))
+
     def _launch(self, tree: Tree, *, previews: bool, exchange: bool) -> LaunchedFlow:
-        flow = Flow(tree, self._options)
+        flow = self._flow_of(tree)
         return flow._launched(flow._settings(), previews=previews, exchange=exchange)
 
     def _result(self, launch: Callable[[Tree], DataFrame]) -> DataFrame:

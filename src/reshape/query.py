@@ -1,24 +1,28 @@
-"""A flow that runs in the background: how far it is, what it shows so far, and its result."""
+"""A flow that runs in the background, with a handle like PySpark's `StreamingQuery`: how far it is, what it shows so
+far, and its result."""
 
 from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import pyarrow as pa
 
 from reshape.catalyst.shape import Shape
 from reshape.driver.attempts import TEARDOWN_S
 from reshape.driver.job_properties import JobProperties
+from reshape.driver.journal import Journal
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
 from reshape.driver.session import too_few_slots
 from reshape.driver.slot_watch import Expected
 from reshape.driver.task_errors import in_short
 from reshape.errors import FlowCancelled, FlowFailed, ReshapeError
+from reshape.observe.estimates import Estimate
+from reshape.observe.progress import QueryProgress
 from reshape.observe.representativeness import Shown
+from reshape.observe.top import StickyTop, Top
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,12 +35,29 @@ CANCEL_S = 0.2
 FREE_S = 2.0
 
 
-class Query:
-    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
+class QueryStatus(TypedDict):
+    """As PySpark's: what a query does, in words, whether there is input to be processed, and whether it is at it."""
 
-    def __init__(self, launched: LaunchedFlow, result: DataFrame | None = None, shape: Shape | None = None) -> None:
+    message: str
+    isDataAvailable: bool
+    isTriggerActive: bool
+
+
+class Query:
+    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`.
+
+    ``url`` is where a live page shows it; None while there is none.
+    """
+
+    def __init__(
+        self, launched: LaunchedFlow, explained: str, result: DataFrame | None = None, shape: Shape | None = None
+    ) -> None:
         """``result``: what the query gives, where that is more than the flow's rows; ``shape`` makes running results
         look like it."""
+        self.url: str | None = None
+        self._explained = explained
+        self._tops: dict[tuple[int, str | None], StickyTop] = {}
+        self._journal = Journal(launched.identity, launched.attempts)
         flow = self._flow = launched.attempts
         self._result = result
         self._shape = shape
@@ -47,10 +68,26 @@ class Query:
         self._properties = JobProperties(self._df.sparkSession.sparkContext)
         self._done = threading.Event()
         self._error: BaseException | None = None
-        self._cancelled = False
+        self._stopped = False
         self._turn = self._flows.turns.enter(launched.slots, self._stop)
         self._thread = threading.Thread(target=self._run, name=f"reshape-query-{flow.name}", daemon=True)
+        self._journal.start()
         self._thread.start()
+
+    @property
+    def id(self) -> str:
+        """The flow: the same each time it is started."""
+        return self._journal.identity.id
+
+    @property
+    def runId(self) -> str:  # noqa: N802
+        """This run of the flow, and no other."""
+        return self._journal.identity.runId
+
+    @property
+    def name(self) -> str:
+        """What the flow is called: the setting ``name``."""
+        return self._journal.identity.name
 
     @property
     def isActive(self) -> bool:  # noqa: N802
@@ -58,24 +95,48 @@ class Query:
         return not self._done.is_set()
 
     @property
-    def status(self) -> str:
-        """How the flow is doing, in a word, and what it waits for: queued, starting, running, done, failed, cancelled.
+    def status(self) -> QueryStatus:
+        """How the flow is doing, as PySpark tells it. The message begins with one of queued, starting, running,
+        paused, done, failed, stopped, and says what the flow waits for.
 
         A flow is queued while there are too few task slots for it beside those that came before it.
         """
+        newest = self._flow.newest
+        at_work = self.isActive and newest is not None and not newest.over
+        return QueryStatus(
+            message=self._state(),
+            isDataAvailable=at_work,
+            isTriggerActive=at_work and newest is not None and not newest.control.paused,
+        )
+
+    def _state(self) -> str:
         if not self.isActive:
-            return "done" if self._error is None else "cancelled" if self._cancelled else "failed"
+            return "done" if self._error is None else "stopped" if self._stopped else "failed"
         queued = self._flows.turns.queued(self._turn)
         if queued is not None:
             return queued
         waits = self._flows.watch.waits_for(self._flow.name)
-        state = "starting" if self._flow.newest is None else "running"
+        state = "starting" if self._flow.newest is None else "paused" if self._flow.paused else "running"
         return state if waits is None else f"{state}: {waits}"
 
-    @property
     def exception(self) -> BaseException | None:
-        """The error that ended the flow; None while it runs and after success."""
+        """Return the error that ended the flow; None while it runs and after success."""
         return self._error
+
+    @property
+    def lastProgress(self) -> QueryProgress | None:  # noqa: N802
+        """How far the flow is: the newest record; None before its hosts are there."""
+        recent = self._journal.recent()
+        return recent[-1] if recent else None
+
+    @property
+    def recentProgress(self) -> list[QueryProgress]:  # noqa: N802
+        """The last hundred records, two a second, the oldest first."""
+        return self._journal.recent()
+
+    def explain(self) -> None:
+        """Print the operators of the flow, what feeds them, who reads it and where they run."""
+        print(self._explained)
 
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802
         """Wait for the end and return whether it has come within the time. Raises what the flow failed with."""
@@ -89,12 +150,8 @@ class Query:
     def result(self, timeout: float | None = None) -> DataFrame:
         """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
-            raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self.status}")
+            raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self._state()}")
         return self._df if self._result is None else self._result
-
-    def progress(self) -> list[dict[str, Any]]:
-        """Return how many rows wait, were processed and emitted, per operator and worker, as of the newest reports."""
-        return self._flow.progress()
 
     def partial(self) -> pa.Table | None:
         """Return the result as it stands: running aggregates, or a sample of rows; None before there is any."""
@@ -109,11 +166,24 @@ class Query:
         shown = self._flow.shown()
         if shown is None or self._shape is None:
             return shown
-        shaped = self._shape.of(shown.table)
-        if shaped is None:
+        return self._shape.applied(shown)
+
+    def top(self, n: int = 10, by: str | None = None) -> Top | None:
+        """Return the ``n`` largest rows of the running result by a column of numbers (the first aggregate unless
+        given), the same ones from call to call as long as no other is clearly larger, and how many more there are; None
+        before there is any. Of very many groups each worker shows the thousand that have most of the first aggregate.
+        """
+        shown = self.shown()
+        if shown is None:
             return None
-        parts = shown.completeness and tuple(shown.completeness[row] for row in shaped.rows)
-        return replace(shown, table=shaped.table, completeness=parts)
+        if (n, by) not in self._tops:
+            keys = self._flow.plan.result_keys if self._shape is None else self._shape.keys(self._flow.plan.result_keys)
+            self._tops[n, by] = StickyTop(n, by, keys)
+        return self._tops[n, by].choose(shown.table, shown.left_out, final=shown.final)
+
+    def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
+        """Estimate the final ratio of two counts or sums, for each row of `shown`; or return why there is none."""
+        return self._flow.ratio(over, under)
 
     def story(self) -> list[str]:
         """Return why load was moved, changed, returned or left alone, in plain words, oldest first."""
@@ -124,12 +194,21 @@ class Query:
         """How soon after its workers were ready the flow had a partial result; None before it has one."""
         return self._flow.first_partial
 
-    def cancel(self) -> None:
-        """Stop the flow wherever it is, queued, about to start or running, and wait until it has stopped."""
+    def pause(self) -> None:
+        """Let the flow read, send and process nothing until ``resume``. Everything stays as it is, also its slots; one
+        that has not begun yet, or that Spark starts again, begins paused."""
+        self._flow.pause()
+
+    def resume(self) -> None:
+        """Let a paused flow go on."""
+        self._flow.resume()
+
+    def stop(self) -> None:
+        """Stop the flow wherever it is, queued, about to start, running or paused; wait until it has stopped."""
         if self._done.is_set():
             return
-        self._cancelled = True
-        self._stop("cancelled")
+        self._stopped = True
+        self._stop("stopped")
         if self._done.is_set():
             self._thread.join()
 
@@ -172,6 +251,7 @@ class Query:
             self._flows.keeps_result(self._flow)
             self._flows.watch.expect_no_more(expected)
             self._flows.turns.end(self._turn)
+            self._journal.close(self.exception)
             self._done.set()
 
     def _is_under_way(self) -> bool:
@@ -185,7 +265,7 @@ class Query:
         self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
         if _TOO_FEW_SLOTS in str(error):
             first = too_few_slots(self._df.sparkSession, self._turn.flow)
-        self._error = FlowCancelled(f"{self._flow.name} was cancelled") if self._cancelled else first or error
+        self._error = FlowCancelled(f"{self._flow.name} was stopped") if self._stopped else first or error
         if self._error is not error:
             self._error.__cause__ = error
         # Spark frees nothing while a result that it is to keep is being made, which may be that of another flow.
@@ -194,4 +274,4 @@ class Query:
         freeing.join(FREE_S)
 
     def __repr__(self) -> str:
-        return f"Query[{self._flow.name}: {self.status}]"
+        return f"Query[{self._flow.name}: {self._state()}]"

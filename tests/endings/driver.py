@@ -92,7 +92,7 @@ def run(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
             query = flow.start()
             if command["how"] == "cancel":
                 _until_spilled(Path(command["local_dir"]))
-                query.cancel()
+                query.stop()
             query.awaitTermination()
             ended["story"] = query.story()
             ended["sum"] = _sum(query.result())

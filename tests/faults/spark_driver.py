@@ -129,7 +129,7 @@ class Run:
         except BaseException as error:
             ended = {"outcome": type(error).__name__, "message": str(error).split("\n\tat ")[0]}
             if not isinstance(error, FlowCancelled):
-                query.cancel()  # of what hangs, nothing is to be left for the next run
+                query.stop()  # of what hangs, nothing is to be left for the next run
         ended["seconds"] = round(time.monotonic() - started, 1)
         self._open()
         query.release()
@@ -186,10 +186,10 @@ class Run:
 
     def _cancel(self, query: Query) -> None:
         if self._rng.random() < 0.5:
-            query.cancel()
-            query.cancel()
+            query.stop()
+            query.stop()
             return
-        twice = [threading.Thread(target=query.cancel) for _ in range(2)]
+        twice = [threading.Thread(target=query.stop) for _ in range(2)]
         for thread in twice:
             thread.start()
         for thread in twice:

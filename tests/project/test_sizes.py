@@ -14,6 +14,7 @@ MOST_ATTRIBUTES = 15
 MANY_ATTRIBUTES = {
     "StrategySettings": "the parameters of the paper, each with its name",
     "FlowSettings": "all that users may set, each with its name",
+    "QueryProgress": "all that is known of a run at one moment, each with its name",
 }
 
 

@@ -34,9 +34,11 @@ WORKER = reports.WorkerCounts(1, 2, (0, 4), (2**53, 0), ({0: 1, 65_535: 2}, {}),
 LAST_TRANSFER = (3, 1, -(2**31))  # operator, port, and the driver's own hand-over
 
 REPORTS: list[Any] = [
-    reports.HostReady(1, 7, 2**40, "grpc://10.0.0.1:4711"),
-    reports.Progress(0, (WORKER,), (reports.Preview(1, 2, ROWS), reports.Preview(1, 3, NO_ROWS)), {0: COUNTS}),
-    reports.Progress(0, (), None, {}),
+    reports.HostReady(1, 7, 2**40, "tcp://10.0.0.1:4711"),
+    reports.Progress(
+        0, (WORKER,), (reports.Preview(1, 2, ROWS), reports.Preview(1, 3, NO_ROWS, None, {2: 5})), {0: COUNTS}
+    ),
+    reports.Progress(0, (), None, {}, 2**40, 7, {3: 5}),
     reports.Progress(0, (), (), {2: NO_COUNTS}),
     reports.OperatorDone(1, 0, COUNTS),
     reports.OperatorDone(1, 0, None),
@@ -47,8 +49,8 @@ REPORTS: list[Any] = [
     reports.SourceRead(1, 0, 2**40),
     reports.RouterStarted(0, 1, "source-0-3"),
     reports.RouterCounted(0, 1, "source-0-3", COUNTS),
-    reports.RouterCounted(0, 1, "source-0-3", MANY),
-    reports.RouterEnded(0, 1, "source-0-3", NO_COUNTS),
+    reports.RouterCounted(0, 1, "source-0-3", MANY, 2**40),
+    reports.RouterEnded(0, 1, "source-0-3", NO_COUNTS, 17),
     reports.TableApplied(0, 1, "op1-host0", 2**32 - 1),
     reports.Fenced(0, 1, "op1-host0", 0),
     reports.Sampled(0, 1, ROWS),
@@ -62,6 +64,8 @@ REPORTS: list[Any] = [
 ]
 ORDERS: list[Any] = [
     orders.Abort("the driver", "Ctrl-C"),
+    orders.Pause(),
+    orders.Resume(),
     orders.ReadSource(2),
     orders.UseTable(0, 1, TABLE, True),
     orders.UseTable(0, 1, RoutingTable(), False),
@@ -78,10 +82,11 @@ ORDERS: list[Any] = [
     orders.SendBacklog(*LAST_TRANSFER, 1, 2, 3, 500),
 ]
 ANSWERS: list[Any] = [
-    reports.Met(3, ("grpc://a:1", "grpc://b:2")),
+    reports.Met(3, ("tcp://a:1", "tcp://b:2")),
     reports.Refused("the hosts", "gone"),
     reports.AskAgain(0.5),
     reports.NewestTable(TABLE),
+    reports.NewestTable(TABLE, paused=True),
     reports.MayBegin(True),
     reports.SplitGiven(7),
     reports.SplitGiven(None),

@@ -74,7 +74,10 @@ OURS = [
         ["inner join", "inner join", "group by"],
     ),
     ("SELECT k FROM (SELECT k, count(*) c FROM orders GROUP BY k) WHERE c > 20", ["group by"]),
-    ("SELECT name, sum(id) OVER () FROM (SELECT name, max(id) AS id FROM orders GROUP BY name)", ["group by"]),
+    (
+        "SELECT name, sum(id) OVER () FROM (SELECT name, max(id) AS id FROM orders GROUP BY name)",
+        ["group by", "window"],
+    ),
     (
         "SELECT k, n FROM (SELECT k, count(*) n FROM orders GROUP BY k) UNION ALL SELECT k, part FROM parts",
         ["group by"],

@@ -69,8 +69,9 @@ def assert_nothing_left(spark: SparkSession) -> None:
 
 
 def is_reading(query: Query) -> bool:
-    assert query.isActive, query.exception
-    return any(sum(cell["processed"]) for cell in query.progress())
+    assert query.isActive, query.exception()
+    progress = query.lastProgress
+    return progress is not None and any(sum(worker.rows_processed) for worker in progress.workers)
 
 
 def totals(df: DataFrame) -> dict[int, int]:
@@ -154,7 +155,7 @@ def test_a_function_that_raises(spark: SparkSession, df: DataFrame) -> None:
 def test_cancel(spark: SparkSession, df: DataFrame) -> None:
     query = slow(df).groupBy("k").count().start()
     until(lambda: is_reading(query), "no row is processed")
-    query.cancel()
+    query.stop()
     with pytest.raises(FlowCancelled):
         query.awaitTermination(LIMIT_S)
     assert_nothing_left(spark)

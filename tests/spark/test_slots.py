@@ -140,27 +140,27 @@ def test_a_started_flow_waits_for_its_turn(spark: SparkSession, within: Within, 
     first = gated(spark, "first", gate, hosts=2).start()
     second = totals(spark, "second", hosts=2).start()
     third = totals(spark, "third", hosts=2).start()
-    wait_for("the first to run", lambda: first.status.startswith("running"))
-    wait_for("a look at the slots", lambda: "of 4 task slots" in second.status)
-    assert second.status.startswith("queued: it needs 3 of 4 task slots, and before it come first-")
-    assert "second-" in third.status
+    wait_for("the first to run", lambda: first.status["message"].startswith("running"))
+    wait_for("a look at the slots", lambda: "of 4 task slots" in second.status["message"])
+    assert second.status["message"].startswith("queued: it needs 3 of 4 task slots, and before it come first-")
+    assert "second-" in third.status["message"]
     assert "queued" in repr(third)
     assert third.isActive
-    within(third.cancel)
-    assert third.status == "cancelled"
+    within(third.stop)
+    assert third.status["message"] == "stopped"
     with pytest.raises(FlowCancelled):
         third.awaitTermination(0)
     gate.touch()
     for query in (first, second):
         assert within(query.result(LIMIT_S).count) == 10
-        assert query.status == "done"
+        assert query.status["message"] == "done"
         query.release()
 
 
 def test_a_started_flow_beside_an_action(spark: SparkSession, within: Within, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     query = gated(spark, "started", gate).start()
-    wait_for("it to run", lambda: query.status.startswith("running"))
+    wait_for("it to run", lambda: query.status["message"].startswith("running"))
     df = totals(spark, "by an action").toDF()
     opens = threading.Timer(1.0, gate.touch)
     opens.start()
@@ -185,9 +185,9 @@ def test_waiting_for_a_busy_cluster_is_no_failure(
     others.start()
     wait_for("four tasks", lambda: sum(running(spark).values()) == 4)
     query = totals(spark, "patient", hosts=2).start()
-    wait_for("the query to say so", lambda: "its 2 hosts wait for task slots" in query.status)
-    assert query.status.startswith("starting: ")
-    assert "0 of 4 are held by hosts of flows, 4 by other tasks" in query.status
+    wait_for("the query to say so", lambda: "its 2 hosts wait for task slots" in query.status["message"])
+    assert query.status["message"].startswith("starting: ")
+    assert "0 of 4 are held by hosts of flows, 4 by other tasks" in query.status["message"]
     gate.touch()
     assert within(lambda: query.result(LIMIT_S).count()) == 10
     query.release()
@@ -207,11 +207,11 @@ def at_once(query: Query) -> None: ...
 
 
 def when_it_is_starting(query: Query) -> None:
-    wait_for("its turn", lambda: not query.status.startswith("queued"))
+    wait_for("its turn", lambda: not query.status["message"].startswith("queued"))
 
 
 def when_it_runs(query: Query) -> None:
-    wait_for("its hosts", lambda: query.status.startswith("running"))
+    wait_for("its hosts", lambda: query.status["message"].startswith("running"))
 
 
 @pytest.mark.parametrize("moment", [at_once, when_it_is_starting, when_it_runs])
@@ -220,14 +220,14 @@ def test_cancel_at_any_moment(
 ) -> None:
     query = gated(spark, "cancelled", tmp_path / "gate").start()
     moment(query)
-    others = [threading.Thread(target=query.cancel) for _ in range(2)]
+    others = [threading.Thread(target=query.stop) for _ in range(2)]
     for other in others:
         other.start()
-    within(query.cancel)
+    within(query.stop)
     for other in others:
         other.join(LIMIT_S)
     assert not query.isActive
-    with pytest.raises(FlowCancelled, match=r"cancelled-\w+ was cancelled"):
+    with pytest.raises(FlowCancelled, match=r"cancelled-\w+ was stopped"):
         query.awaitTermination(0)
     # Its sources would wait for the gate, so whatever ends has been ended: the fixture looks for what is left.
     assert within(totals(spark, "after").toDF().count) == 10
@@ -295,7 +295,7 @@ def test_ctrl_c_ends_flows_that_wait(spark: SparkSession, within: Within, tmp_pa
     from reshape.driver import launch
 
     queries = [gated(spark, "interrupted", tmp_path / "gate", hosts=2).start() for _ in range(2)]
-    wait_for("one to run", lambda: queries[0].status.startswith("running"))
+    wait_for("one to run", lambda: queries[0].status["message"].startswith("running"))
     within(launch._interrupt)
     for query in queries:
         with pytest.raises(FlowFailed, match="Ctrl-C"):

@@ -170,7 +170,7 @@ def test_w1_shows_results_long_before_its_end(spark: SparkSession, tmp_path: Pat
         query = reshape.read(source, name="W1").join(tweet_tables.slang(spark), "location").start()
         deadline = time.monotonic() + 120
         while query.partial() is None:
-            assert query.isActive, f"ended early: {query.exception}"
+            assert query.isActive, f"ended early: {query.exception()}"
             assert time.monotonic() < deadline, "no partial result within 120 s"
             time.sleep(0.02)
         partial, first = query.partial(), query.first_partial

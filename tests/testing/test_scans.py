@@ -20,7 +20,7 @@ from reshape.driver import splits
 from reshape.driver.cluster import TaskFate
 from reshape.driver.execution import Execution
 from reshape.errors import FlowFailed
-from reshape.exchange.errors import HostClosed
+from reshape.exchange.errors import HostClosed, Unreachable
 from reshape.expressions.tree import Call, ColumnRef, Literal
 from reshape.host import reading
 from reshape.host.host import HostSettings
@@ -83,14 +83,14 @@ class Reached:
         self.reached = threading.Event()
         self.go_on = threading.Event()
 
-    def __call__(self, scan: Scan, split: Any) -> Iterator[pa.RecordBatch]:
+    def __call__(self, scan: Scan, split: Any, **options: Any) -> Iterator[pa.RecordBatch]:
         with self._lock:
             self._count += 1
             wait = self._count > self._free
         if wait:
             self.reached.set()
             assert self.go_on.wait(LIMIT_S)
-        yield from read_split(scan, split)
+        yield from read_split(scan, split, **options)
 
 
 def test_all_rows_come_once_and_nothing_stays(scan: Scan) -> None:
@@ -249,6 +249,9 @@ class _NoCluster:
     def kept_rows(self, stage: int) -> str | None:
         return None
 
+    def task_count(self, stage: int) -> int | None:
+        return None
+
     def unsuccessful(self, stage: int) -> list[TaskFate]:
         raise AssertionError("nothing was run again")
 
@@ -259,7 +262,7 @@ def test_a_reader_whose_last_word_is_lost_ends_its_host(scan: Scan) -> None:
 
     def unheard(self: ControlLink, *reports: Any, **options: Any) -> None:
         if any(isinstance(each, SourceRead) for each in reports) or self._sender.task.startswith("source"):
-            raise pa.ArrowException("the line is dead")
+            raise Unreachable("the line is dead")
         report(self, *reports, **options)
 
     with patch.object(ControlLink, "report", unheard), pytest.raises(FlowFailed, match="Spark has ended it before"):
@@ -298,7 +301,7 @@ class _Task(SourceTask):
         self._before()
         return self._answers.pop(0)
 
-    def run(self, batches: Iterator[pa.RecordBatch], last_word: Any = None) -> int:
+    def run(self, batches: Iterator[pa.RecordBatch], last_word: Any = None, read: Any = None) -> int:
         rows = sum(int(batch.num_rows) for batch in batches)
         self.told.append(last_word(rows).rows)
         return rows

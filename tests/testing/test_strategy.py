@@ -138,7 +138,8 @@ def test_a_strategy_of_a_user_is_obeyed_and_the_result_is_exact() -> None:
     assert "shares its rows with worker" in line
     [decision] = brain.decisions
     [helper] = decision.helpers
-    helped = [worker["of_owner"][0] for worker in flow.attempts.progress() if worker["worker"] == helper]
+    assert flow.attempts.newest is not None
+    helped = [worker.of_owner[0] for _, worker in flow.attempts.newest.result.workers() if worker.worker == helper]
     assert helped[0][decision.skewed] > 0
     assert helper != decision.skewed
 

@@ -16,7 +16,7 @@ from reshape.expressions.rows import Computed, Expanded, Kept
 from reshape.expressions.translate import translate
 from reshape.expressions.tree import ColumnRef, Expression
 from reshape.plan.analysis import kind, scala_list, unnamed
-from reshape.plan.nodes import MapNode, Node, SourceNode, UnionNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
 from reshape.plan.tree import Tree
 from reshape.plan.types import to_spark
 
@@ -35,6 +35,14 @@ class Columns:
     numbers: dict[int, int]
     asked: tuple[int, ...]
     computed: int = 0  # how many columns at the end are there for the expressions alone
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A flow, and which of its columns are the attributes of the rows, one after the other."""
+
+    tree: Tree
+    numbers: tuple[int, ...]
 
 
 class Names:
@@ -63,6 +71,7 @@ class Shaping:
         self.gateway = gateway
         self.names = Names()
         self._chain = chain
+        self._finished: dict[int, tuple[Rows, Finished]] = {}
 
     def attributes(self, rows: Rows) -> tuple[Attribute, ...]:
         return attributes_of(rows.plan) if isinstance(rows, SparkRows) else rows.attributes
@@ -122,25 +131,31 @@ class Shaping:
         tree = _mapped(rows.tree, Expanded(pa.schema(fields), lists))
         return FlowRows(tree, attributes, {attribute.id: place for place, attribute in enumerate(attributes)})
 
-    def finished(self, rows: FlowRows | UnionRows) -> Tree:
-        """The tree that gives exactly the attributes, in their order."""
+    def finished(self, rows: FlowRows | UnionRows) -> Finished:
+        """The flow that gives these rows; the same one each time."""
+        if id(rows) not in self._finished:
+            self._finished[id(rows)] = (rows, self._finish(rows))
+        return self._finished[id(rows)][1]
+
+    def _finish(self, rows: FlowRows | UnionRows) -> Finished:
         if isinstance(rows, UnionRows):
-            return self._united(rows, (), keep=True).tree
-        schema = rows.tree.schema
-        numbers = [rows.number(attribute) for attribute in rows.attributes] or [0]
+            return Finished(self._united(rows, (), keep=True).tree, tuple(range(len(rows.attributes))))
+        schema, node = rows.tree.schema, rows.tree.node
+        numbers = tuple(rows.number(attribute) for attribute in rows.attributes)
+        if numbers == tuple(range(len(schema))) or (isinstance(node, OperatorNode) and not node.spec.exact):
+            return Finished(rows.tree, numbers)  # it would give all of its columns anyway
+        shown = numbers or (0,)
+        picked = tuple(ColumnRef(number, schema.field(number).type) for number in shown)
         names = [self.names.of(attribute) for attribute in rows.attributes] or schema.names[:1]
-        if numbers == list(range(len(schema))) and names == schema.names:
-            return rows.tree
-        shown = pa.schema([schema.field(number).with_name(name) for number, name in zip(numbers, names, strict=True)])
-        picked = tuple(ColumnRef(number, schema.field(number).type) for number in numbers)
-        return _mapped(rows.tree, Computed(shown, picked))
+        fields = [schema.field(number).with_name(name) for number, name in zip(shown, names, strict=True)]
+        return Finished(_mapped(rows.tree, Computed(pa.schema(fields), picked)), tuple(range(len(numbers))))
 
     def trees(self, rows: Rows) -> list[Tree]:
         """The flows that Spark's part, if there is one, reads."""
         if isinstance(rows, FlowRows):
-            return [self.finished(rows)]
+            return [self.finished(rows).tree]
         if isinstance(rows, UnionRows) and all(isinstance(branch, FlowRows) for branch in rows.branches):
-            return [self.finished(rows)]
+            return [self.finished(rows).tree]
         parts = rows.branches if isinstance(rows, UnionRows) else rows.children
         return [tree for part in parts for tree in self.trees(part)]
 
@@ -152,9 +167,11 @@ class Shaping:
             return self.gateway.with_children(rows.plan, [self.plan(child, launch) for child in rows.children])
         if isinstance(rows, UnionRows) and any(isinstance(branch, SparkRows) for branch in rows.branches):
             return self.gateway.union([self.plan(branch, launch) for branch in rows.branches])
-        result = plan_of(launch(self.finished(rows)))
-        columns = zip(attributes_of(result), rows.attributes, strict=False)
-        named = [self._as_before(column, attribute) for column, attribute in columns]
+        finished = self.finished(rows)
+        result = plan_of(launch(finished.tree))
+        columns = attributes_of(result)
+        numbered = zip(finished.numbers, rows.attributes, strict=True)
+        named = [self._as_before(columns[number], attribute) for number, attribute in numbered]
         return self.gateway.project(named, result)
 
     def _as_before(self, column: Attribute, attribute: Attribute) -> Any:

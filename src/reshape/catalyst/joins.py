@@ -46,8 +46,8 @@ def joined(shaping: Shaping, node: Any, left: Rows, right: Rows) -> Rows:
         raise LeftToSpark(f"a join of kind {equal.how} is Spark's own")
     if equal.residual is not None and how == "full":
         raise LeftToSpark(f"a full join with more than equal keys: {words_of(equal.residual)}")
-    mine = shaping.columns(left, [_plain(key) for key in equal.left_keys], keep=True)
-    theirs = shaping.columns(right, [_plain(key) for key in equal.right_keys], keep=True)
+    mine = shaping.columns(left, [plain_key(key) for key in equal.left_keys], keep=True)
+    theirs = shaping.columns(right, [plain_key(key) for key in equal.right_keys], keep=True)
     spec = JoinSpec(
         mine.tree.schema,
         theirs.tree.schema,
@@ -105,7 +105,7 @@ def _filtered(shaping: Shaping, node: Any, rows: FlowRows, residual: Any) -> Row
         return SparkRows(shaping.gateway.filter(residual, node), (rows,))
 
 
-def _plain(key: Any) -> Any:
+def plain_key(key: Any) -> Any:
     while kind(key) in _NORMALISING:
         key = key.child()
     return key

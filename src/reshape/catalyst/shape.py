@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,16 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reshape.catalyst.columns import Shaping
-from reshape.catalyst.gateway import Attribute
-from reshape.catalyst.rows import FlowRows, Rows, SparkRows
+from reshape.catalyst.rows import Rows, SparkRows, UnionRows
 from reshape.errors import ReshapeError
 from reshape.expressions.errors import NotExact
 from reshape.expressions.evaluate import evaluate
 from reshape.expressions.families.booleans import truth
 from reshape.expressions.translate import translate
-from reshape.expressions.tree import Expression, Literal
+from reshape.expressions.tree import ColumnRef, Expression, Literal
 from reshape.kernels.ordering import Ordering, SortKey
 from reshape.kernels.sort_keys import sorted_order
+from reshape.observe.representativeness import Shown
 from reshape.plan.analysis import kind, scala_list
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
@@ -78,10 +78,13 @@ _Step: TypeAlias = _Compute | _Keep | _Order | _Cut
 
 @dataclass(frozen=True)
 class Shape:
-    """What is done to the rows of the flow, and the names of the query's columns; no names: the flow's own stay."""
+    """What is done to the rows of the flow: some of its columns are picked, steps follow, and columns get the query's
+    names. ``of_flow`` says for each column of the query which of the flow's it is, None for one that is computed."""
 
+    picked: tuple[int, ...]
     steps: tuple[_Step, ...]
     names: tuple[str, ...]
+    of_flow: tuple[int | None, ...]
 
     def of(self, table: pa.Table) -> Shaped | None:
         """None where values that are not there yet make Spark's expressions fail."""
@@ -89,7 +92,7 @@ class Shape:
         batches = table.combine_chunks().to_batches()
         if not batches:
             return None
-        batch = batches[0]
+        batch = batches[0].select(list(self.picked))
         try:
             for step in self.steps:
                 batch, rows = step(batch, rows)
@@ -97,29 +100,56 @@ class Shape:
             return None
         return Shaped(pa.table(batch.columns, names=list(self.names)), rows)
 
+    def keys(self, of_flow: int) -> int:
+        """How many columns at the front tell rows apart, if so many of the flow's do."""
+        return of_flow if self.of_flow[:of_flow] == tuple(range(of_flow)) else 0
+
+    def applied(self, shown: Shown) -> Shown | None:
+        """The whole of a running result."""
+        made = self.of(shown.table)
+        if made is None:
+            return None
+        rows = made.rows.tolist()
+        completeness = shown.completeness and tuple(shown.completeness[row] for row in rows)
+        estimates = {}
+        for name, number in zip(self.names, self.of_flow, strict=True):
+            known = None if number is None else shown.estimates.get(shown.table.column_names[number])
+            if known is not None:
+                estimates[name] = known if isinstance(known, str) else tuple(known[row] for row in rows)
+        return replace(shown, table=made.table, completeness=completeness, estimates=estimates)
+
 
 def shape_of(shaping: Shaping, rows: Rows, names: Sequence[str]) -> Shape | None:
     """None where more follows the flow than projections, filters, sorts and limits that Arrow knows."""
-    steps: list[_Step] = []
+    reading = _Reading(shaping)
     try:
-        found = _Reading(shaping, steps).read(rows)
+        found = reading.read(rows)
     except NotExact:
         return None
-    return Shape(tuple(steps), tuple(names)) if found is not None else None
+    if found is None:
+        return None
+    of_flow: list[int | None] = list(reading.picked)
+    for step in reading.steps:
+        if isinstance(step, _Compute):
+            passed = [each.number if isinstance(each, ColumnRef) else None for each in step.expressions]
+            of_flow = [None if number is None else of_flow[number] for number in passed]
+    return Shape(reading.picked, tuple(reading.steps), tuple(names), tuple(of_flow))
 
 
 class _Reading:
     """Follows the plan from the flow upwards; ``read`` gives the columns by id, None if the plan has something else."""
 
-    def __init__(self, shaping: Shaping, steps: list[_Step]) -> None:
+    def __init__(self, shaping: Shaping) -> None:
         self._shaping = shaping
-        self._steps = steps
+        self.picked: tuple[int, ...] = ()
+        self.steps: list[_Step] = []
 
     def read(self, rows: Rows) -> dict[int, int] | None:
         if not isinstance(rows, SparkRows):
-            if not all(isinstance(branch, FlowRows) for branch in getattr(rows, "branches", ())):
+            if isinstance(rows, UnionRows) and any(isinstance(branch, SparkRows) for branch in rows.branches):
                 return None
-            return _numbers(rows.attributes)
+            self.picked = self._shaping.finished(rows).numbers
+            return {attribute.id: place for place, attribute in enumerate(rows.attributes)}
         numbers = self.read(rows.children[0]) if len(rows.children) == 1 else None
         return None if numbers is None else self._node(rows.plan, numbers)
 
@@ -127,12 +157,12 @@ class _Reading:
         match kind(node):
             case "Project":
                 named = scala_list(node.projectList())
-                self._steps.append(_Compute(tuple(self._translated(one, numbers) for one in named)))
+                self.steps.append(_Compute(tuple(self._translated(one, numbers) for one in named)))
                 return {int(one.exprId().id()): place for place, one in enumerate(named)}
             case "Filter":
-                self._steps.append(_Keep(self._translated(node.condition(), numbers)))
+                self.steps.append(_Keep(self._translated(node.condition(), numbers)))
             case "Sort":
-                self._steps.append(
+                self.steps.append(
                     _Order(
                         tuple(
                             (
@@ -148,17 +178,13 @@ class _Reading:
                 most = self._translated(node.limitExpr(), numbers)
                 if not isinstance(most, Literal):
                     return None
-                self._steps.append(_Cut(int(most.value)))
+                self.steps.append(_Cut(int(most.value)))
             case _:
                 return None
         return numbers
 
     def _translated(self, expression: Any, numbers: dict[int, int]) -> Expression:
         return translate(expression, numbers, self._shaping.gateway.facts)
-
-
-def _numbers(attributes: Sequence[Attribute]) -> dict[int, int]:
-    return {attribute.id: place for place, attribute in enumerate(attributes)}
 
 
 def _batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:

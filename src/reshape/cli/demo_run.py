@@ -123,11 +123,9 @@ class DemoRun:
 
     def processed(self) -> dict[int, dict[int, int]]:
         """Tweets that each worker of the join has processed, by the worker whose partition they belong to."""
-        return {
-            cell["worker"]: {int(owner): rows for owner, rows in cell["of_owner"][PROBE].items()}
-            for cell in self.query.progress()
-            if cell["operator"] == JOIN
-        }
+        progress = self.query.lastProgress
+        workers = () if progress is None else progress.workers
+        return {worker.worker: dict(worker.rows_of_owner[PROBE]) for worker in workers if worker.operator == JOIN}
 
     def transfers(self) -> MovedLoad:
         copies = moves = moved = tables = 0
@@ -185,7 +183,7 @@ class Demo:
     def cancel(self) -> None:
         """End what still runs."""
         for run in self.runs:
-            run.query.cancel()
+            run.query.stop()
 
     def _flow(self, strategy: str, log: Path) -> Flow:
         import reshape

@@ -126,6 +126,8 @@ class _Check:
             self._worker_counts(worker)
         for shown in report.previews or ():
             self._worker(shown.operator, shown.worker, there)
+            for owner in shown.of_owner:
+                self.below("previews.of_owner", owner, self._plan.workers)
         for sender, counts in report.routers.items():
             self.below("routers", sender, len(self._plan.operators))
             self.counts(counts)

@@ -7,9 +7,10 @@ import secrets
 import threading
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -20,7 +21,8 @@ from reshape.driver.execution import Execution
 from reshape.driver.host_meeting import STALE, HostMeeting
 from reshape.driver.running_result import FirstPartial
 from reshape.errors import FlowFailed
-from reshape.exchange.flight import Access, Tls
+from reshape.exchange.transport.access import Access, Tls
+from reshape.observe.estimates import Estimate
 from reshape.observe.event_log import EventLog
 from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
@@ -40,6 +42,14 @@ class AttemptWatch(Protocol):
     def begins(self, execution: Execution, stage: int) -> None: ...
 
     def over(self, execution: Execution) -> None: ...
+
+
+@dataclass(slots=True)
+class _Wishes:
+    """What users want of a flow, whichever attempt runs: that there is none any more, and why, or that it waits."""
+
+    stopped: FlowFailed | None = None
+    paused: bool = False
 
 
 class Attempts:
@@ -74,12 +84,12 @@ class Attempts:
         self._lost: Execution | None = None  # to be replaced by the attempt of another stage
         self._failures: dict[int, FlowFailed] = {}  # stages that are not to be tried again
         self._complete = False  # has any attempt given its whole result?
-        self._stopped: FlowFailed | None = None
+        self._wishes = _Wishes()
 
     def reported(self, sender: Sender, report: Report) -> Answer | None:
         if isinstance(report, HostReady):
             check_report(self.plan, report)
-            stopped = self._stopped
+            stopped = self._wishes.stopped
             if stopped is not None:  # at once: Spark would start refused hosts again, four times in all
                 self._cluster.cancel_hosts(report.stage, str(stopped))
                 return Refused(stopped.where, stopped.cause)
@@ -107,10 +117,11 @@ class Attempts:
     @property
     def failure(self) -> FlowFailed | None:
         """What ended the newest execution, if it failed; what has stopped the flow, if there was none."""
-        return self._stopped if self.newest is None else self.newest.failure
+        return self._wishes.stopped if self.newest is None else self.newest.failure
 
-    def progress(self) -> list[dict[str, Any]]:
-        return self.newest.result.progress() if self.newest is not None else []
+    @property
+    def paused(self) -> bool:
+        return self._wishes.paused
 
     def partial(self) -> pa.Table | None:
         return self.newest.result.table() if self.newest is not None else None
@@ -118,12 +129,30 @@ class Attempts:
     def shown(self) -> Shown | None:
         return self.newest.shown() if self.newest is not None else None
 
+    def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
+        return self.newest.ratio(over, under) if self.newest is not None else "its hosts are not there yet"
+
     def story(self) -> list[str]:
         return self.newest.story() if self.newest is not None else []
 
     @property
     def first_partial(self) -> FirstPartial | None:
         return self.newest.result.first_partial if self.newest is not None else None
+
+    def pause(self) -> None:
+        """Also attempts that come later."""
+        with self._lock:
+            self._wishes.paused = True
+            executions = list(self._executions.values())
+        for execution in executions:
+            execution.pause()
+
+    def resume(self) -> None:
+        with self._lock:
+            self._wishes.paused = False
+            executions = list(self._executions.values())
+        for execution in executions:
+            execution.resume()
 
     def fail(self, where: str, cause: str) -> None:
         """Stop the newest execution."""
@@ -145,7 +174,7 @@ class Attempts:
     def stop(self, where: str, cause: str) -> None:
         """Stop the newest execution, and refuse any other, also that of hosts which are about to meet."""
         with self._lock:
-            self._stopped = self._stopped or FlowFailed(where, cause)
+            self._wishes.stopped = self._wishes.stopped or FlowFailed(where, cause)
         self.fail(where, cause)
 
     def join(self, timeout_s: float) -> None:
@@ -171,7 +200,7 @@ class Attempts:
         with self._lock:
             self._note_failures()
             self._note_mixing(stage)
-            failed = self._stopped or self._failures.get(stage)
+            failed = self._wishes.stopped or self._failures.get(stage)
             if failed is not None:
                 return Refused(failed.where, failed.cause)
             self._last += 1
@@ -181,6 +210,8 @@ class Attempts:
             self._stages = {at: number for at, number in self._stages.items() if number in self._executions}
             self._stages[stage] = self._last
             self._executions[self._last] = execution
+            if self._wishes.paused:
+                execution.pause()
         if before is not None and before.failure is not None:
             execution.take_over(before)
         if self._watch is not None:
@@ -209,6 +240,6 @@ class Attempts:
         return self._make(attempt, stage, locations)
 
 
-def unique_name(name: str) -> str:
+def unique_name(name: str, run: uuid.UUID | None = None) -> str:
     """The name of a run: that of its flow, and something that no other run has."""
-    return f"{name}-{uuid.uuid4().hex[:12]}"
+    return f"{name}-{(run or uuid.uuid4()).hex[:12]}"

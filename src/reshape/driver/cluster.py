@@ -32,5 +32,8 @@ class Cluster(Protocol):
     def kept_rows(self, stage: int) -> str | None:
         """What is kept of rows that the hosts of a stage have given in an earlier try; None if there is nothing."""
 
+    def task_count(self, stage: int) -> int | None:
+        """How many tasks a stage has; None if that is unknown."""
+
     def unsuccessful(self, stage: int) -> Sequence[TaskFate]:
         """Tasks of all tries of a stage that run or have failed, as far as is known, the oldest first."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,14 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from reshape.control.brain import Brain
+from reshape.driver.pausable_clock import PausableClock
 from reshape.driver.port_control import PortControl, Post
 from reshape.kernels.hashing import hash_rows, owners
 from reshape.observe.event_log import EventLog
-from reshape.observe.representativeness import Representativeness, completeness, similarity
+from reshape.observe.representativeness import Counts, Representativeness, completeness, similarity
 from reshape.plan.balancing import brain_of
 from reshape.plan.lineage import result_columns
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
-from reshape.protocol.reports import Answer, OperatorDone, PortReport, Progress, WorkerCounts
+from reshape.protocol.reports import Answer, NewestTable, OperatorDone, PortReport, Progress, WorkerCounts
 from reshape.sender.edges import router_name
 
 LOG = logging.getLogger(__name__)
@@ -30,6 +31,15 @@ JOIN_S = 5.0
 
 PortId = tuple[int, int]  # operator, port
 BuildBrain = Callable[[PhysicalPlan, PhysicalOperator, int], Brain]
+
+
+@dataclass(frozen=True, slots=True)
+class PortRows:
+    """Rows of an input by the worker whose partition they belong to. ``drained``: all of them have been processed."""
+
+    routed: Counts
+    processed: Counts
+    drained: bool
 
 
 class ControlPlane:
@@ -60,7 +70,7 @@ class ControlPlane:
         self._news = threading.Condition(self._lock)
         self._actions: deque[Callable[[], None]] = deque()
         self._stopped = False
-        self.started_at = time.monotonic()
+        self._clock = PausableClock()
         self.ports: dict[PortId, PortControl] = {}
         for operator in plan.operators:
             for index, port in enumerate(operator.ports):
@@ -95,7 +105,8 @@ class ControlPlane:
             control = self.ports[port]
             control.line.clock(self.now)
             try:
-                return control.reported(report)
+                answer = control.reported(report)
+                return replace(answer, paused=self.paused) if isinstance(answer, NewestTable) else answer
             except Exception as error:  # the task that reports has no part in it
                 self._actions.append(self._failed(port, error))
                 self._news.notify_all()
@@ -175,6 +186,13 @@ class ControlPlane:
             }
         return Representativeness(min(similarities.values(), default=1.0), similarities)
 
+    def rows_of(self, port: PortId) -> PortRows:
+        """Rows of an input so far."""
+        with self._news:
+            control = self.ports[port]
+            counts = control.counts
+            return PortRows(counts.routed.copy(), counts.of_owner.copy(), drained=control.drained)
+
     def completeness(self, rows: pa.Table) -> tuple[float, ...] | None:
         """For each row of the running result, how much of its groups' input has been processed."""
         parts = []
@@ -206,8 +224,22 @@ class ControlPlane:
 
     @property
     def now(self) -> float:
-        """Seconds since the hosts were ready."""
-        return time.monotonic() - self.started_at
+        """Seconds since the hosts were ready, without pauses."""
+        return self._clock.now
+
+    @property
+    def paused(self) -> bool:
+        return self._clock.paused
+
+    def pause(self) -> None:
+        """Brains are not asked, and no time passes for them, until ``resume``."""
+        with self._news:
+            self._clock.pause()
+
+    def resume(self) -> None:
+        with self._news:
+            self._clock.resume()
+            self._news.notify_all()
 
     def _drained(self, port: PortId) -> None:
         self._actions.append(lambda: self._close(port))
@@ -237,12 +269,12 @@ class ControlPlane:
         due = 0.0
         while True:
             with self._news:
-                while not self._stopped and not self._actions and self.now < due:
-                    self._news.wait(due - self.now)
+                while not self._stopped and not self._actions and (self.paused or self.now < due):
+                    self._news.wait(None if self.paused else due - self.now)
                 if self._stopped:
                     return
                 actions, self._actions = self._actions, deque()
-                if self.now >= due:
+                if self.now >= due and not self.paused:
                     # A look between two reports of a task would take its rows for missing, and then for a burst.
                     due = self.now + max(self._plan.report_s, self._pause_s())
                     actions += self._tick()

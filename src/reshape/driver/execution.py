@@ -14,19 +14,23 @@ from reshape.driver.board import Board, host_task
 from reshape.driver.bounds import SortBounds
 from reshape.driver.cluster import Cluster
 from reshape.driver.control_plane import BuildBrain, ControlPlane, PortId
+from reshape.driver.estimating import Estimating
 from reshape.driver.host_meeting import STALE
 from reshape.driver.inputs import Inputs
 from reshape.driver.running_result import RunningResult
+from reshape.driver.source_counts import SourceCounts
 from reshape.driver.source_tasks import RunAgain, SourceTasks
 from reshape.driver.splits import SplitDealer
 from reshape.driver.task_errors import in_short, is_loss
 from reshape.errors import FlowFailed
+from reshape.observe.estimates import Estimate
 from reshape.observe.event_log import EventLog
+from reshape.observe.progress import WorkerProgress
 from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import TaskLost
-from reshape.protocol.orders import Abort, EndInput
+from reshape.protocol.orders import Abort, EndInput, Pause, Resume
 from reshape.protocol.reports import (
     Answer,
     AttemptReport,
@@ -34,6 +38,8 @@ from reshape.protocol.reports import (
     Leaving,
     OperatorDone,
     Progress,
+    RouterCounted,
+    RouterEnded,
     Sampled,
     Sender,
     SourceBegins,
@@ -83,9 +89,10 @@ class Execution:
         """``scans`` are the sources that hosts read by themselves, by their number."""
         self.attempt = attempt
         self.board = Board(plan.report_s)
-        self.result = RunningResult(plan)
+        self.result = RunningResult(plan, SourceCounts(plan, scans, cluster.task_count))
         post, pause_s = self.board.post, lambda: self.board.pause_s
         self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._control_failed, pause_s)
+        self._estimating = Estimating(plan, scans, self.result, self.control)
         self._outcome = Outcome()
         self._plan = plan
         self._stage = stage
@@ -96,17 +103,27 @@ class Execution:
         self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
         self._source_tasks = SourceTasks(cluster.unsuccessful, self._run_again)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
-        self._inputs = Inputs(
-            plan,
-            lambda source: self._splits.run(source) if source in scans else by_cluster(source),
-            self.control.end_input,
-            self._source_failed,
-        )
+
+        def run_source(source: int) -> int:
+            rows = self._splits.run(source) if source in scans else by_cluster(source)
+            self.sources.ended(source)
+            return rows
+
+        self._inputs = Inputs(plan, run_source, self.control.end_input, self._source_failed)
         self._ending = threading.Thread(target=self._end_hosts, name="reshape-ending", daemon=True)
 
     def start(self) -> None:
         LOG.info("flow %s: attempt %d begins on %d hosts", self._plan.name, self.attempt, self._plan.hosts)
         self._inputs.start()
+
+    def pause(self) -> None:
+        """Nothing is read, sent or processed until ``resume``; what is there stays."""
+        self.control.pause()
+        self.board.post("all", Pause())
+
+    def resume(self) -> None:
+        self.control.resume()
+        self.board.post("all", Resume())
 
     def take_over(self, before: Execution) -> None:
         """It takes the place of an attempt that was lost, and says so."""
@@ -129,6 +146,11 @@ class Execution:
     def story(self) -> list[str]:
         """Attempts that were lost before this one, and every decision about load, oldest first."""
         return [*self._outcome.story, *self.control.story()]
+
+    @property
+    def sources(self) -> SourceCounts:
+        """How much has been read."""
+        return self.result.sources
 
     @property
     def finished(self) -> bool:
@@ -168,19 +190,51 @@ class Execution:
                 self.fail(report.where, report.cause, may_retry=report.lost)
                 self._let_others_leave(sender)
             case SourceBegins():
+                self.sources.begins(report.source, report.stage)
                 return self._source_tasks.begins(sender.task, report)
             case _:
+                if isinstance(report, RouterCounted | RouterEnded):
+                    self.sources.book(sender.task, report.read, ended=isinstance(report, RouterEnded))
                 return self.control.reported(report)
         return None
 
+    def workers(self) -> tuple[WorkerProgress, ...]:
+        """How every worker of every operator is doing, as of the newest reports."""
+        operators = self._plan.operators
+        return tuple(
+            WorkerProgress(
+                counts.operator,
+                operators[counts.operator].label,
+                counts.worker,
+                host,
+                counts.waiting,
+                counts.processed,
+                counts.of_owner,
+                counts.emitted,
+                counts.state_bytes,
+                counts.busy_s,
+                counts.done,
+            )
+            for host, counts in self.result.workers()
+        )
+
+    def look(self) -> None:
+        """Look at the running result: estimates are made of a series of looks."""
+        self._estimating.look()
+
+    def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
+        """The ratio of two columns of the result at its end, for each row that is shown; why there is none, if so."""
+        return self._estimating.ratio(over, under)
+
     def shown(self) -> Shown | None:
         """The running result and how far to trust it."""
-        table = self.result.table()
+        complete = self.finished and self.result.all_done
+        self.look()
+        table, estimates = self._estimating.shown(complete=complete)
         if table is None:
             return None
-        trust = self.control.representativeness()
-        complete = self.finished and self.result.all_done
-        return Shown(table, self.control.completeness(table), trust, self.control.now, complete)
+        trust, left_out = self.control.representativeness(), self.result.left_out()
+        return Shown(table, self.control.completeness(table), trust, self.control.now, complete, estimates, left_out)
 
     def fail(self, where: str, cause: str, *, may_retry: bool = False) -> None:
         """The first failure counts; everything that still runs is told to stop.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import uuid
 import weakref
 from dataclasses import replace
 from functools import partial
@@ -22,8 +23,9 @@ from reshape.driver.slot_watch import Watched
 from reshape.driver.slots import FlowSlots
 from reshape.driver.spark_cluster import SparkCluster
 from reshape.exchange.addresses import Listening
-from reshape.exchange.flight import Tls
+from reshape.exchange.transport.access import Tls
 from reshape.host.host import HostSettings
+from reshape.observe.progress import QueryIdentity
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.link import FlowAddress
 from reshape.scan.source import Source
@@ -35,6 +37,8 @@ _SERVICES: weakref.WeakKeyDictionary[Any, dict[tuple[Tls | None, Listening], Dri
     weakref.WeakKeyDictionary()
 )
 _LOCK = threading.Lock()
+# Ids of flows are made from this one and what they are made of.
+_FLOWS = uuid.UUID("5b0a3f1e-6c0d-4f0e-9a51-7b1d2c9e4f60")
 
 
 class LaunchedFlow:
@@ -58,7 +62,9 @@ class LaunchedFlow:
         scans = {number: source.scan for number, source in enumerate(sources) if source.scan is not None}
         by_spark = [source.df for source in sources if source.scan is None]
         flows = flows_of(spark.sparkContext)
-        slots = FlowSlots(unique_name(plan.name), plan.hosts, bool(by_spark), flows.read_by(by_spark))
+        run = uuid.uuid4()
+        self.identity = QueryIdentity(_flow_id(plan, sources), str(run), plan.name)
+        slots = FlowSlots(unique_name(plan.name, run), plan.hosts, bool(by_spark), flows.read_by(by_spark))
         check(spark, slots)
         stop_flows_on_interrupt(_interrupt)
         shipping.ship(spark.sparkContext)
@@ -86,6 +92,15 @@ class LaunchedFlow:
         self.attempts = attempts
         self.kept = hosts.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN) if exchange else hosts
         self.df = self.kept.mapInArrow(unpacking(), from_arrow_schema(plan.output)) if exchange else hosts
+
+
+def _flow_id(plan: PhysicalPlan, sources: tuple[Source, ...]) -> str:
+    """The same for the same flow, in this session and in others: by its name, its operators and what it reads."""
+    parts = [plan.name, *(source.df.schema.json() for source in sources)]
+    for operator in plan.operators:
+        facts = operator.logic.facts(lambda field: f"{field.name} {field.type}")
+        parts += [operator.label, *facts, str(operator.target), operator.output.to_string()]
+    return str(uuid.uuid5(_FLOWS, "\n".join(parts)))
 
 
 def _remove(folder: str | None) -> None:

@@ -67,6 +67,10 @@ class SparkCluster:
         context: Any = self._spark.sparkContext._jsc.sc()
         context.cancelStage(stage, reason)
 
+    def task_count(self, stage: int) -> int | None:
+        info = self._spark.sparkContext.statusTracker().getStageInfo(stage)
+        return None if info is None else int(info.numTasks)
+
     def unsuccessful(self, stage: int) -> Sequence[TaskFate]:
         return task_errors.unsuccessful(self._spark.sparkContext, stage)
 

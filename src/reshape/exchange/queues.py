@@ -34,7 +34,15 @@ class HostQueues:
         self._taken = 0
         self._news = False
         self._holds = Holds()
+        self._paused = False
+        self._pauses = 0
         self.most_memory = 0
+
+    def pause(self, paused: bool) -> None:
+        """Nothing will be taken until this is called with False: those who wait for room are patient."""
+        with self._changed:
+            self._paused = paused
+            self._pauses += 1
 
     def put(
         self,
@@ -186,12 +194,16 @@ class HostQueues:
     def _was_taken(self) -> bool:
         """Wait until something has been taken from a queue; False if nothing was within the time limit."""
         taken = self._taken
-        in_time = self._changed.wait_for(
-            lambda: self._failure is not None or self._taken != taken,
-            self._wait_limit_s,
-        )
-        self._check()
-        return in_time
+        while True:
+            pauses = self._pauses
+            in_time = self._changed.wait_for(
+                lambda: self._failure is not None or self._taken != taken,
+                self._wait_limit_s,
+            )
+            self._check()
+            # Time in which nobody was to take anything does not count.
+            if in_time or not (self._paused or self._pauses != pauses):
+                return in_time
 
     def take(self, worker: int, port: int, rows: int = 0) -> Item | None:
         """The next item of a port, its rows in memory again. Small ones that follow it are put together with it, as
@@ -257,6 +269,11 @@ class HostQueues:
     @property
     def memory(self) -> int:
         return self._memory
+
+    @property
+    def on_disk(self) -> int:
+        """Bytes of rows that wait on disk."""
+        return 0 if self._space is None else self._space.held_bytes
 
     def _check(self) -> None:
         if self._failure is not None:

@@ -26,7 +26,7 @@ from reshape.host.previews import Previews
 from reshape.host.worker import Worker, Workers
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import Aborted
-from reshape.protocol.orders import Abort, EndInput, InputEnding, Order, ReadSource, UseBounds, UseTable
+from reshape.protocol.orders import Abort, EndInput, InputEnding, Order, Pause, ReadSource, Resume, UseBounds, UseTable
 from reshape.protocol.reports import Progress
 from reshape.sender.flushing import FLUSH_S
 
@@ -65,6 +65,7 @@ class HostLoop:
         self._ended_ports: set[tuple[int, int]] = set()
         self._ending: set[tuple[int, int]] = set()  # all rows have been sent; some may wait
         self._worked = False  # since the last progress
+        self._paused = False
         self._flush_at = 0.0
         # Later operators first: what is nearest to the result moves on, and queues stay short.
         self._turns = [deque(workers.of(operator.id)) for operator in reversed(plan.operators)]
@@ -81,7 +82,9 @@ class HostLoop:
             if self._outputs.all_done:
                 self._progress.show(self._progress_now(last=True))  # what is shown from now on is complete
                 return
-            if self._step():
+            if self._paused:
+                self._queues.wait_for_rows(IDLE_S)
+            elif self._step():
                 self._worked = True
             else:
                 self._idle()
@@ -100,6 +103,10 @@ class HostLoop:
                 self._outputs.set_bounds(order)
             case UseTable():
                 self._outputs.use_table(order)
+            case Pause() | Resume():
+                self._paused = isinstance(order, Pause)
+                self._queues.pause(self._paused)
+                self._worked = True  # those who look at a paused flow see how it stands
             case Abort():
                 raise Aborted(order.where, order.cause)
             case _:
@@ -113,7 +120,9 @@ class HostLoop:
     def _progress_now(self, *, last: bool = False) -> Progress:
         now = time.monotonic()
         counts = tuple(worker.counts(self._queues.waiting(worker.index), now) for worker in self._workers)
-        return Progress(self._host, counts, self._previews.take(at_once=last), self._outputs.counts())
+        shown, queues = self._previews.take(at_once=last), self._queues
+        sent, unsent = self._outputs.counts(), self._outputs.unsent()
+        return Progress(self._host, counts, shown, sent, queues.memory, queues.on_disk, unsent)
 
     def _flush(self) -> None:
         """Rows of an operator that gives few must not lie in a half-full message while others are busy."""

@@ -60,6 +60,10 @@ class Outputs:
         """What the routers of operators here have sent so far."""
         return {operator: router.counts() for operator, router in self._routers.items() if operator not in self._done}
 
+    def unsent(self) -> dict[int, int]:
+        """Rows that operators have given and that those counts do not account for yet."""
+        return {operator: router.unsent for operator, router in self._routers.items() if operator not in self._done}
+
     @property
     def all_done(self) -> bool:
         return len(self._done) == len(self._plan.operators)

@@ -23,7 +23,7 @@ class Previews:
         self._workers = [worker for worker in workers if worker.operator.target is None]
         self._wanted = wanted
         self._due = 0.0
-        self._last: dict[int, pa.RecordBatch] = {}  # of workers that are done, by their index
+        self._last: dict[int, Preview] = {}  # of workers that are done, by their index
 
     def take(self, *, at_once: bool = False) -> tuple[Preview, ...] | None:
         """What can be shown by now; None when it is not time yet. Groups are partial rows: helpers have parts too."""
@@ -32,19 +32,25 @@ class Previews:
             return None
         shown = []
         for worker in self._workers:
-            batch = self._last.get(worker.index) or _preview(worker)
-            if batch is not None and batch.num_rows:
-                shown.append(Preview(worker.operator.id, worker.number, batch))
+            preview = self._last.get(worker.index) or _preview(worker)
+            if preview is not None:
+                shown.append(preview)
         took = time.monotonic() - now
         self._due = now + max(PREVIEW_S, _PAUSE * took)
         return tuple(shown)
 
     def keep_last(self, worker: Worker) -> None:
         """A worker is about to finish: what it shows now is shown from then on."""
-        if self._wanted and worker.operator.target is None and (batch := _preview(worker)) is not None:
-            self._last[worker.index] = batch
+        if self._wanted and worker.operator.target is None and (preview := _preview(worker)) is not None:
+            self._last[worker.index] = preview
 
 
-def _preview(worker: Worker) -> pa.RecordBatch | None:
-    shown = [part for logic in worker.logics.values() if (part := logic.preview_part(PREVIEW_ROWS)) is not None]
-    return pa.concat_batches(shown) if shown else None
+def _preview(worker: Worker) -> Preview | None:
+    logics = list(worker.logics.values())
+    shown = [part for logic in logics if (part := logic.preview_part(PREVIEW_ROWS)) is not None and part.num_rows]
+    if not shown:
+        return None
+    left_out = [logic.preview_leaves_out(PREVIEW_ROWS) for logic in logics]
+    own = worker.logics.get(worker.number)
+    hidden = None if None in left_out else 0 if own is None else own.preview_leaves_out(PREVIEW_ROWS)
+    return Preview(worker.operator.id, worker.number, pa.concat_batches(shown), hidden, worker.of_owner[0].copy())

@@ -26,6 +26,17 @@ LOG = logging.getLogger(__name__)
 # Readers end with their streams; this only bounds how long a teardown waits for one that is stuck.
 JOIN_S = 10.0
 
+
+class _Stored:
+    """Stored rows that a reader has gone through."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def add(self, rows: int) -> None:
+        self.rows += rows
+
+
 PutHere = Callable[[tuple[int, int], pa.RecordBatch, Envelope], None]
 
 
@@ -55,13 +66,16 @@ class Readers:
         self._lock = threading.Lock()
         self._closed = False
         self._threads: list[threading.Thread] = []
+        self._tasks: list[SourceTask] = []
 
     def start(self, source: int) -> None:
         """Read splits of a source as long as there are any. What cannot even begin raises here."""
         with self._lock:
             if self._closed:
                 return
-            arguments = (source, self._name(source), self._task(source))
+            task = self._task(source)
+            self._tasks.append(task)
+            arguments = (source, self._name(source), task)
             thread = threading.Thread(target=self._read, args=arguments, name=f"reshape-read-{source}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -70,6 +84,9 @@ class Readers:
         """Stop reading. The host's queues have failed by now, so that nobody waits for room in them."""
         with self._lock:
             self._closed = True
+            tasks = list(self._tasks)
+        for task in tasks:  # one of a paused flow waits to go on
+            task.abandon(f"host {self._host} is closing")
         deadline = time.monotonic() + JOIN_S
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -85,12 +102,14 @@ class Readers:
 
     def _read(self, source: int, name: str, task: SourceTask) -> None:
         try:
-            task.run(self._batches(source, task), lambda rows: SourceRead(source, self._host, rows))
+            read = _Stored()
+            last_word = partial(SourceRead, source, self._host)
+            task.run(self._batches(source, task, read), last_word, lambda: read.rows)
         except Exception as error:
             LOG.info("host %d stopped reading source %d: %s", self._host, source, error)
             self._on_failed(name, error)
 
-    def _batches(self, source: int, task: SourceTask) -> Iterator[pa.RecordBatch]:
+    def _batches(self, source: int, task: SourceTask, read: _Stored) -> Iterator[pa.RecordBatch]:
         """All rows that this host reads; a reader that is to stop raises, for an end would say that it has them all."""
         scan, target = self._scans[source], self._plan.source_target(source)
         if task.sampled_columns is not None:
@@ -102,10 +121,13 @@ class Readers:
                 raise Aborted("the driver", f"attempt {self._met.attempt} is over")
             if answer.split is None:
                 return
-            for batch in read_split(scan, scan.splits[answer.split]):
+            split = scan.splits[answer.split]
+            after = read.rows + (split.rows or 0)
+            for batch in read_split(scan, split, on_stored=read.add):
                 self._wait_for_room(target)
                 self._check()
                 yield batch
+            read.rows = max(read.rows, after)  # row groups that hold nothing of interest were not looked at
 
     def _check(self) -> None:
         if self._closed:

@@ -8,11 +8,17 @@ has the shape that it would have if everything seen so far had been processed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from reshape.observe.estimates import Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Counts = npt.NDArray[np.int64]
 
@@ -49,7 +55,9 @@ class Shown:
     """The running result and how far to trust it.
 
     ``completeness`` says for each row of the table which part of its group's input, of that seen so far, it stands
-    for; None where rows cannot be told apart by the keys of the flow's operators.
+    for; None where rows cannot be told apart by the keys of the flow's operators. ``estimates`` has for each count, sum
+    and mean what it will be at the end, row by row (None for a row of which too little is known), or in words why there
+    is no estimate. ``left_out``: how many more rows there are, as far as workers say.
     """
 
     table: pa.Table
@@ -57,3 +65,10 @@ class Shown:
     representativeness: Representativeness
     seconds: float
     final: bool
+    estimates: Mapping[str, tuple[Estimate | None, ...] | str] = field(default_factory=dict)
+    left_out: int = 0
+
+    def toPandas(self) -> pd.DataFrame:  # noqa: N802 - as in PySpark
+        """The table as a pandas DataFrame."""
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame

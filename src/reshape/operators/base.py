@@ -131,6 +131,10 @@ class Operator(ABC):
         """What this object adds to a preview of the whole output, for `Spec.merged_preview` to put together."""
         return None if self.scattered else self.preview(limit)
 
+    def preview_leaves_out(self, limit: int) -> int | None:
+        """Rows that a preview of so many does not show; None when it does not show all that has been processed."""
+        return 0
+
     def _check_open(self, port: int) -> None:
         if not 0 <= port < self.ports:
             raise PortError(self.name, port, f"does not exist; there are {self.ports}")

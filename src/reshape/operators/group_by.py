@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from reshape.kernels.hashing import U64, hash_rows
@@ -20,7 +21,7 @@ from reshape.operators.aggregates.base import OPERATOR
 from reshape.operators.aggregates.description import Aggregate
 from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
 from reshape.operators.grouping import Grouping
-from reshape.operators.spec import Combiner, Narrowed, PortSpec, Spec, chosen
+from reshape.operators.spec import Combiner, GroupSums, Narrowed, PortSpec, Spec, chosen
 
 # Rows of one block: some hundred microseconds of fixed cost are then a few nanoseconds a row.
 _BLOCK_ROWS = 131_072
@@ -97,6 +98,15 @@ class GroupBySpec(Spec):
         groups.merge_state(parts)
         whole = groups.preview(limit)
         return [] if whole is None else [whole]
+
+    @property
+    def group_keys(self) -> int:
+        return len(self.keys)
+
+    def merged_sums(self, parts: Sequence[pa.RecordBatch], limit: int) -> GroupSums | None:
+        groups = self.build()
+        groups.merge_state(parts)
+        return groups.preview_sums(limit)
 
     def passes(self, port: int, column: int) -> int | None:
         return self.keys.index(column) if column in self.keys else None
@@ -190,18 +200,34 @@ class GroupBy(Operator):
                 self._add_partial(batch)
 
     def preview(self, limit: int) -> pa.RecordBatch | None:
-        """The first groups with their values so far."""
-        if self.state_bytes <= _PREVIEW_BYTES:
-            self._merged()
-        if self._groups is None:
-            return None
-        return self._grouping.finish(self._groups.slice(0, limit))
+        """The largest groups with their values so far."""
+        part = self.preview_part(limit)
+        return None if part is None else self._grouping.finish(part)
 
     def preview_part(self, limit: int) -> pa.RecordBatch | None:
         """Up to so many groups as partial rows, to be shown together with the parts that other workers have."""
         if self.state_bytes <= _PREVIEW_BYTES:
             self._merged()
-        return None if self._groups is None else self._groups.slice(0, limit)
+        return None if self._groups is None else self._grouping.largest(self._groups, limit)
+
+    def preview_leaves_out(self, limit: int) -> int | None:
+        if self._pool or self._block:
+            return None
+        return 0 if self._groups is None else max(0, self._groups.num_rows - limit)
+
+    def preview_sums(self, limit: int) -> GroupSums | None:
+        """The same groups as a preview, as rows of the result and as sums."""
+        part = self.preview_part(limit)
+        if part is None:
+            return None
+        columns: list[npt.NDArray[np.float64]] = []
+        of: dict[str, tuple[int, ...]] = {}
+        for aggregate, sums in zip(self.spec.aggregates, self._grouping.sums(part), strict=True):
+            if sums:
+                of[aggregate.name] = tuple(range(len(columns), len(columns) + len(sums)))
+                columns += sums
+        table = np.stack(columns, axis=1) if columns else np.zeros((part.num_rows, 0))
+        return GroupSums(self._grouping.finish(part), self._hashes(part), table, of)
 
     def _add_partial(self, batch: pa.RecordBatch) -> None:
         self._pool.append(batch)

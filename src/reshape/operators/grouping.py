@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
@@ -148,6 +149,23 @@ class Grouping:
         for logic, states in zip(self._logics, self._states, strict=True):
             columns.append(logic.finish(partial.columns[states]))
         return record_batch(self.output_schema, columns, partial.num_rows)
+
+    def sums(self, partial: pa.RecordBatch) -> list[list[npt.NDArray[np.float64]]]:
+        """For each aggregate, its states as sums that grow with the input; see `AggregateLogic.sums`."""
+        return [logic.sums(partial.columns[states]) for logic, states in zip(self._logics, self._states, strict=True)]
+
+    def largest(self, partial: pa.RecordBatch, limit: int) -> pa.RecordBatch:
+        """So many groups, in their order: those that have most of the first count or sum."""
+        if partial.num_rows <= limit:
+            return partial
+        measures = (
+            logic.sums(partial.columns[states]) for logic, states in zip(self._logics, self._states, strict=True)
+        )
+        measure = next((sums[0] for sums in measures if sums), None)
+        if measure is None:
+            return partial.slice(0, limit)
+        chosen = np.argpartition(-np.abs(measure), limit - 1)[:limit]
+        return partial.take(pa.array(np.sort(chosen)))
 
     def _partial(self, batch: pa.RecordBatch, groups: Groups, keys: list[pa.Array]) -> pa.RecordBatch:
         columns = keys

@@ -110,6 +110,9 @@ class JoinSpec(Spec):
     def build(self, *, scattered: bool = False) -> HashJoin:
         return HashJoin(self, scattered=scattered)
 
+    def gives_at_once(self, port: int) -> bool:
+        return port == PROBE and not self.tracks_matches
+
     def passes(self, port: int, column: int) -> int | None:
         side, other = (self.build_side, self.probe_side) if port == BUILD else (self.probe_side, self.build_side)
         mine = [output.of(side) for output in self.output]

@@ -39,6 +39,9 @@ class RelaySpec(Spec):
     def build(self, *, scattered: bool = False) -> Relay:
         return Relay(self, scattered=scattered)
 
+    def gives_at_once(self, port: int) -> bool:
+        return True
+
     def passes(self, port: int, column: int) -> int | None:
         return column
 

@@ -7,10 +7,12 @@ Frozen data that travels to tasks. Plans know operators by this alone: a new one
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from reshape.kernels.ordering import Ordering
@@ -50,6 +52,21 @@ class Combiner(Protocol):
     def merge(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         """Combined rows of several batches, combined once more."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSums:
+    """Groups of a running result as sums that grow with the input: ``rows`` of the result, and for each of them the
+    hash of its key (0 without keys) and its sums.
+
+    ``of`` says for each column of the result that can be estimated which columns of ``sums`` it is made of: one for a
+    count or a sum, two for a mean, which is the first over the second.
+    """
+
+    rows: pa.RecordBatch
+    hashes: npt.NDArray[np.uint64]
+    sums: npt.NDArray[np.float64]  # rows x columns
+    of: Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -114,6 +131,20 @@ class Spec(ABC):
     def merged_preview(self, parts: Sequence[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
         """What all workers' `Operator.preview_part` show together, in at most so many rows where parts overlap."""
         return list(parts)
+
+    def merged_sums(self, parts: Sequence[pa.RecordBatch], limit: int) -> GroupSums | None:
+        """The same as sums that grow with the input; None where the output is no such thing."""
+        return None
+
+    @property
+    def group_keys(self) -> int:
+        """How many columns at the front of the output tell its rows apart; 0 where none do."""
+        return 0
+
+    def gives_at_once(self, port: int) -> bool:
+        """Whether all that comes of a port's row is given when it comes, so that a part of the rows gives its part of
+        the output."""
+        return False
 
     def passes(self, port: int, column: int) -> int | None:
         """The output column that holds a column of a port's input unchanged; None where there is none."""

@@ -144,6 +144,12 @@ class PhysicalPlan:
         """The rows of the result."""
         return next(operator.output for operator in self.operators if operator.target is None)
 
+    @property
+    def result_keys(self) -> int:
+        """How many columns at the front of the result tell its rows apart: the keys of a last group-by."""
+        last = [operator for operator in self.operators if operator.target is None]
+        return last[0].logic.group_keys if len(last) == 1 and not last[0].functions else 0
+
     def source_target(self, source: int) -> tuple[int, int]:
         """The (operator, port) that a source feeds."""
         for operator in self.operators:

@@ -21,6 +21,16 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Read nothing, send nothing and process nothing until :class:`Resume`; everything stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on."""
+
+
+@dataclass(frozen=True, slots=True)
 class UseTable:
     """Routers that feed this input use the table from their next batch on and say so.
 
@@ -137,7 +147,7 @@ class SendBacklog(TransferOrder):
 
 # What moves state and rows of workers.
 MoveOrder = Replicate | Hold | Give | Withdraw | Forget | SendBacklog | GatherScattered
-Order = Abort | UseTable | UseBounds | ReadSource | InputEnding | EndInput | MoveOrder
+Order = Abort | Pause | Resume | UseTable | UseBounds | ReadSource | InputEnding | EndInput | MoveOrder
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -42,11 +42,15 @@ class WorkerCounts:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a worker of the last operator can show so far."""
+    """What a worker of the last operator can show so far. ``left_out``: how many rows of its own partition it does not
+    show; None when it does not show all that has been processed. ``of_owner``: rows of its first input that it stands
+    for, by whose they were."""
 
     operator: Index
     worker: Index
     rows: pa.RecordBatch
+    left_out: Count | None = 0
+    of_owner: Mapping[Index, Count] = field(default_factory=dict)
 
 
 # The life of a host
@@ -71,6 +75,9 @@ class Progress:
     workers: tuple[WorkerCounts, ...]
     previews: tuple[Preview, ...] | None
     routers: Mapping[Index, RouterCounts]  # by the operator that sends
+    queue_bytes: Count = 0  # rows that wait, in memory and on disk
+    spilled_bytes: Count = 0
+    unsent: Mapping[Index, Count] = field(default_factory=dict)  # rows that `routers` do not account for yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +150,24 @@ class RouterStarted:
 
 @dataclass(frozen=True, slots=True)
 class RouterCounted:
+    """``read``: rows of its source that these counts account for, as they are stored."""
+
     operator: Index
     port: Index
     router: str
     counts: RouterCounts
+    read: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RouterEnded:
-    """Receivers have taken everything that it sent."""
+    """Receivers have taken everything that it sent. ``read``: rows of its source, as they are stored."""
 
     operator: Index
     port: Index
     router: str
     counts: RouterCounts
+    read: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +320,10 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True)
 class NewestTable:
+    """``paused``: the router sends nothing before it is told to go on."""
+
     table: RoutingTable
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,16 +15,23 @@ from reshape.scan.scan import Keep, Scan, Split
 
 
 def read_split(
-    scan: Scan, split: Split, *, batch_rows: int = 65_536, skip_rows: int = 0, use_threads: bool = False
+    scan: Scan,
+    split: Split,
+    *,
+    batch_rows: int = 65_536,
+    skip_rows: int = 0,
+    use_threads: bool = False,
+    on_stored: Callable[[int], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """The split's rows with exactly the scan's schema, in the file's order, so the same each time.
 
     `skip_rows` leaves out the first rows of the output: without filters whole row groups are not read for that.
     `use_threads` decodes columns side by side; a task that is one of many on its machine gains nothing by it.
-    Raises SplitChanged or SplitUnreadable.
+    `on_stored` hears of stored rows before what is made of them is given. Raises SplitChanged or SplitUnreadable.
     """
     stored_skip, output_skip = (0, skip_rows) if scan.filters else (skip_rows, 0)
     for stored in _stored(scan, split, batch_rows, stored_skip, use_threads):
+        on_stored(stored.num_rows)
         batch = output_of(scan, stored)
         if batch.num_rows <= output_skip:
             output_skip -= batch.num_rows

@@ -46,6 +46,7 @@ class CombiningRouter:
         self._kept: list[pa.RecordBatch] = []
         self._kept_rows = 0
         self._merging = True
+        self.unsent = 0  # rows that wait to be combined, or combined ones to be sent
 
     def use(self, table: RoutingTable) -> bool:
         """Use a table from the next batch on. What waits to be combined is sent under the one before."""
@@ -62,6 +63,7 @@ class CombiningRouter:
             return
         self._block.append(batch)
         self._rows += batch.num_rows
+        self.unsent += batch.num_rows
         self._bytes += batch.nbytes
         if self._rows >= self._block_rows or self._bytes >= BLOCK_BYTES:
             self._combine()
@@ -116,3 +118,4 @@ class CombiningRouter:
         kept, self._kept, self._kept_rows = self._kept, [], 0
         for batch in kept:
             self._combined.route(batch)
+        self.unsent = self._rows

@@ -16,6 +16,11 @@ FLUSH_S = 0.02
 
 
 class Ticking(Protocol):
+    @property
+    def unsent(self) -> int:
+        """Rows that it has and that its counts do not account for yet."""
+        ...
+
     def route(self, batch: pa.RecordBatch) -> None: ...
 
     def tick(self) -> None: ...
@@ -39,17 +44,31 @@ class TimedFlush:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._error: Exception | None = None
+        self._read = 0
+        self._settled = 0
         self._thread = threading.Thread(target=self._tick, name="reshape-flush", daemon=True)
 
     def start(self) -> None:
         """Start the clock."""
         self._thread.start()
 
-    def route(self, batch: pa.RecordBatch) -> None:
+    def route(self, batch: pa.RecordBatch, read: int = 0) -> None:
+        """``read``: how much of the source has been read with this batch."""
         with self._lock:
             if self._error is not None:
                 raise self._error
             self._router.route(batch)
+            self._read = read
+            self._settle()
+
+    @property
+    def settled(self) -> int:
+        """How much of the source the router's counts account for. To be asked between batches, as its counts are."""
+        return self._settled
+
+    def _settle(self) -> None:
+        if not self._router.unsent:
+            self._settled = self._read
 
     def between_batches(self) -> AbstractContextManager[bool]:
         """While this is held, nothing is routed or sent."""
@@ -76,6 +95,7 @@ class TimedFlush:
             with self._lock:
                 try:
                     self._router.tick()
+                    self._settle()
                 except Exception as error:
                     self._error = error
             if self._error is not None:

@@ -125,6 +125,10 @@ class RangeRouter:
         """Are rows kept back?"""
         return bool(self._kept)
 
+    @property
+    def unsent(self) -> int:
+        return sum(batch.num_rows for batch in self._kept)
+
     def _drain(self) -> Router:
         if self._router is None:
             # Imported late: senders of other edges are spared pandas, half of a task's start-up time.

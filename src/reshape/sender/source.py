@@ -4,19 +4,20 @@ DataFrame, or by the hosts themselves."""
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
-from reshape.exchange.errors import ExchangeError, HostClosed
-from reshape.exchange.flight import Outlet
+from reshape.exchange.errors import CallError, ExchangeError, HostClosed
+from reshape.exchange.transport.streams import Outlet
 from reshape.exchange.wire import Envelope, StreamName
 from reshape.plan.physical import Edge
 from reshape.protocol.errors import Aborted, DriverLost
 from reshape.protocol.link import ControlLink, FlowAddress
-from reshape.protocol.orders import Abort, InputOrder, Order, ReadSource, UseBounds, UseTable
+from reshape.protocol.orders import Abort, InputOrder, Order, Pause, ReadSource, Resume, UseBounds, UseTable
 from reshape.protocol.reports import (
     Fenced,
     MayBegin,
@@ -71,8 +72,11 @@ class SourceTask:
         self._outlets = Outlets(locations, flow.access)
         self._streams: dict[tuple[int, bool], Outlet] = {}  # by host, and whether rows are combined
         self._aborted: str | None = None
+        self._may_send = threading.Event()  # unless the flow is paused
+        self._may_send.set()
         self._router = make_router(edge, self._send, self._offer_sample)
         self.link = ControlLink(flow, attempt, name, self._obey)
+        self._read: Callable[[], int] | None = None
         self._clock = TimedFlush(self._router, self._report_counts, edge.report_s, self._broke_early)
 
     def begin(self, task: SourceBegins) -> None:
@@ -89,11 +93,21 @@ class SourceTask:
             self._close()
             raise
 
-    def run(self, batches: Iterator[pa.RecordBatch], last_word: Callable[[int], Report] | None = None) -> int:
-        """Send all rows; their number. ``last_word`` makes a report of it, told when hosts have taken them all."""
+    def run(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        last_word: Callable[[int], Report] | None = None,
+        read: Callable[[], int] | None = None,
+    ) -> int:
+        """Send all rows; their number. ``last_word`` makes a report of it, told when hosts have taken them all.
+
+        ``read`` tells how many rows of the source were read for the batches so far, where those are not all of them.
+        """
+        self._read = read
         try:
             rows = self._route(batches)
-            ended = RouterEnded(*self._target, self._name, self._router.counts())
+            whole = rows if read is None else read()
+            ended = RouterEnded(*self._target, self._name, self._router.counts(), whole)
             self.link.report(ended, *([] if last_word is None else [last_word(rows)]))
             return rows
         except InputFailed as error:
@@ -118,6 +132,10 @@ class SourceTask:
             schema = pa.schema([self._edge.input.schema.field(column) for column in self.sampled_columns])
             self._router.offer(_fitted(keys, schema))
 
+    def abandon(self, cause: str) -> None:
+        """Send no more; for another thread to say."""
+        self._abort(cause)
+
     def _close(self) -> None:
         self._clock.stop()
         self.link.close()
@@ -129,14 +147,18 @@ class SourceTask:
         answer = self.link.ask(RouterStarted(*self._target, self._name))
         if isinstance(answer, NewestTable):
             router.use(answer.table)
+            if answer.paused:
+                self._may_send.clear()
         rows = 0
         clock.start()
         self.link.start()
         for batch in batches:
+            self._may_send.wait()  # the end of the attempt ends it too
             if self._aborted is not None:
                 raise FlowFailed("another task", self._aborted)
             rows += batch.num_rows
-            clock.route(batch if batch.schema.equals(schema) else _fitted(batch, schema))
+            read = rows if self._read is None else self._read()
+            clock.route(batch if batch.schema.equals(schema) else _fitted(batch, schema), read)
         clock.close()
         if isinstance(router, RangeRouter):
             router.await_bounds()
@@ -159,8 +181,10 @@ class SourceTask:
 
     def _report_counts(self) -> None:
         """Tell what has been sent so far; one that is lost is followed by the next."""
-        with contextlib.suppress(pa.ArrowException, DriverLost):
-            self.link.note(RouterCounted(*self._target, self._name, self._router.counts()))
+        with self._clock.between_batches():
+            counts, read = self._router.counts(), self._clock.settled
+        with contextlib.suppress(CallError, DriverLost):
+            self.link.note(RouterCounted(*self._target, self._name, counts, read))
 
     def _offer_sample(self, sample: pa.RecordBatch) -> None:
         self.link.report(Sampled(*self._target, sample))
@@ -175,12 +199,16 @@ class SourceTask:
                     self._try_table(order)
             case Abort():
                 self._abort(order.cause)
+            case Pause():
+                self._may_send.clear()
+            case Resume():
+                self._may_send.set()
             case InputOrder() | ReadSource():
                 pass  # for the working thread of a host
 
     def _tell(self, error: Exception) -> None:
         if self._aborted is None:
-            with contextlib.suppress(pa.ArrowException, DriverLost):  # the task fails with the error itself
+            with contextlib.suppress(CallError, DriverLost):  # the task fails with the error itself
                 self.link.report_failure(error, self._name)
 
     def _broke_early(self, error: Exception) -> None:
@@ -191,6 +219,7 @@ class SourceTask:
 
     def _abort(self, cause: str) -> None:
         self._aborted = cause
+        self._may_send.set()
         if isinstance(self._router, RangeRouter):
             self._router.give_up(cause)
 
@@ -203,7 +232,7 @@ class SourceTask:
                 at_work = bool(self._streams)
             if at_work:  # a router that closes its streams ends the wait for a mark without harm
                 self._broke_early(error)
-        except (pa.ArrowException, DriverLost) as error:
+        except (CallError, DriverLost) as error:
             self._abort(f"the driver did not listen: {error}")
 
     def _use_table(self, order: UseTable) -> None:

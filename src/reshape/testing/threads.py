@@ -79,6 +79,9 @@ class ThreadCluster:
     def kept_rows(self, stage: int) -> str | None:
         return None
 
+    def task_count(self, stage: int) -> int | None:
+        return len(self._sources[stage])  # the stage of a source has its number
+
     def unsuccessful(self, stage: int) -> Sequence[TaskFate]:
         """Threads are not tried again."""
         return ()

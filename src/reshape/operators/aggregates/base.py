@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,16 +53,22 @@ class Groups:
         first[self.codes[::-1]] = np.arange(len(self.codes) - 1, -1, -1)
         return first
 
+    def last_rows(self) -> Indices:
+        """The last row of each group, -1 where there is none."""
+        last = np.full(self.count, -1, dtype=np.int64)
+        last[self.codes] = np.arange(len(self.codes))
+        return last
+
 
 class AggregateLogic(ABC):
     """One aggregate of one column (or of none, or of several)."""
 
     # Whether a partial state is of bounded size, so that combining before sending makes less to send.
-    algebraic: ClassVar[bool] = True
+    algebraic: bool = True
     # Whether merged states are smaller than those they were made of; lists only become fewer.
-    merging_shrinks: ClassVar[bool] = True
+    merging_shrinks: bool = True
     # Whether the value of a group may be null, as Spark's schema says it.
-    nullable: ClassVar[bool] = True
+    nullable: bool = True
 
     state_types: Sequence[pa.DataType]
     output_type: pa.DataType
@@ -80,6 +85,11 @@ class AggregateLogic(ABC):
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         """The values to show."""
 
+    def sums(self, states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+        """The states as sums that grow with the input: one for a count or a sum, two for a mean, the first over the
+        second; none where the value of a part of the input says nothing about that of the whole."""
+        return []
+
 
 def present(array: pa.Array, groups: Groups) -> tuple[pa.Array, Groups]:
     """The rows that have a value."""
@@ -89,10 +99,27 @@ def present(array: pa.Array, groups: Groups) -> tuple[pa.Array, Groups]:
     return array.filter(pa.array(valid)), groups.only(valid)
 
 
+def complete(columns: Sequence[pa.Array], groups: Groups) -> tuple[list[pa.Array], Groups]:
+    """The rows that have a value in every column."""
+    keep: Mask | None = None
+    for column in columns:
+        valid = validity(column)
+        if valid is not None:
+            keep = valid if keep is None else keep & valid
+    if keep is None:
+        return list(columns), groups
+    return [column.filter(pa.array(keep)) for column in columns], groups.only(keep)
+
+
 def as_doubles(array: pa.Array) -> npt.NDArray[np.float64]:
     """The values of a numeric array without nulls, as Spark's cast to double gives them."""
     doubles: npt.NDArray[np.float64] = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return doubles
+
+
+def as_sums(states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+    """States that are sums themselves, 0 where there was nothing to add."""
+    return [np.nan_to_num(as_doubles(state)) for state in states]
 
 
 def nullable(values: npt.NDArray[np.generic], absent: Mask, kind: pa.DataType) -> pa.Array:

@@ -8,6 +8,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
@@ -18,6 +19,7 @@ from reshape.operators.aggregates.base import (
     AggregateLogic,
     Groups,
     as_doubles,
+    as_sums,
     nullable,
     present,
     unsupported,
@@ -66,7 +68,7 @@ class Sum(OfColumn):
         raise unsupported("sum", fields[0])
 
 
-@spark_function("Average", "mean (avg, try_avg)")
+@spark_function("Average", "mean (avg, try_avg, regr_avgx, regr_avgy)")
 @dataclass(frozen=True, slots=True)
 class Mean(OfColumn):
     """A double, or decimal(min(38, p + 4), min(38, s + 4)) of a decimal(p, s)."""
@@ -105,6 +107,9 @@ class SumOfDoubles(AggregateLogic):
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         return states[0]
+
+    def sums(self, states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+        return as_sums(states)
 
 
 class SumOfIntegers(AggregateLogic):
@@ -162,6 +167,9 @@ class SumOfIntegers(AggregateLogic):
             raise OutOfRange(OPERATOR, "sum", self._column, "bigint")
         return nullable(low, ~shown, pa.int64())
 
+    def sums(self, states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+        return as_sums(states)
+
 
 class MeanOfDoubles(AggregateLogic):
     """Adds doubles, as Spark does also for integers."""
@@ -180,6 +188,9 @@ class MeanOfDoubles(AggregateLogic):
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         sums, counts = states[0].to_numpy(), states[1].to_numpy()
         return nullable(sums / np.maximum(counts, 1), counts == 0, pa.float64())
+
+    def sums(self, states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+        return as_sums(states)
 
 
 class MeanOfDecimals(AggregateLogic):
@@ -213,3 +224,6 @@ class MeanOfDecimals(AggregateLogic):
         if self._mode == EvalMode.ANSI and fitting != means:
             raise OutOfRange(OPERATOR, "mean", self._column, str(self.output_type))
         return pa.array(fitting, type=self.output_type)
+
+    def sums(self, states: Sequence[pa.Array]) -> list[npt.NDArray[np.float64]]:
+        return as_sums(states)
