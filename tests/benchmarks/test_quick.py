@@ -64,6 +64,14 @@ def test_crowd(tmp_path: Path) -> None:
         assert of_size["calls"]["reports_per_s"] > 0
 
 
+@pytest.mark.jvm
+def test_queries(tmp_path: Path) -> None:
+    figures = quick("queries", tmp_path)
+    for kind in ("uniform", "skewed"):
+        assert all(each["ways"]["reshape"]["seconds"][0] > 0 for each in figures["results"][kind].values())
+        assert figures["totals"][kind]["flow_over_spark"] > 0
+
+
 def test_transport(tmp_path: Path) -> None:
     figures = quick("transport", tmp_path)
     assert all(run["gb_per_s"] > 0 for runs in figures["streams"].values() for run in runs)
