@@ -58,12 +58,11 @@ class Query:
         self._tops: dict[tuple[int, str | None], StickyTop] = {}
         self._journal = Journal(launched.identity, launched.attempts)
         flow = self._flow = launched.attempts
-        self._result = result
+        self._result = launched.df if result is None else result
         self._shape = shape
         self._flows = launched.flows
-        self._df = launched.df
         self._kept = launched.kept
-        self._properties = JobProperties(self._df.sparkSession.sparkContext)
+        self._properties = JobProperties(self._result.sparkSession.sparkContext)
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._stopped = False
@@ -150,7 +149,7 @@ class Query:
         """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
             raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self._state()}")
-        return self._df if self._result is None else self._result
+        return self._result
 
     def partial(self) -> pa.Table | None:
         """Return the result as it stands: running aggregates, or a sample of rows; None before there is any."""
@@ -230,7 +229,7 @@ class Query:
         Returns when it has ended."""
         self._flows.turns.withdraw(self._turn)
         self._flow.stop("the driver", cause)
-        context = self._df.sparkSession.sparkContext
+        context = self._result.sparkSession.sparkContext
         deadline = time.monotonic() + TEARDOWN_S
         # Again and again: a job that is about to be submitted is not there to be cancelled yet.
         while context._jsc is not None and time.monotonic() < deadline:
@@ -250,7 +249,7 @@ class Query:
                 raise self._flow.failure or FlowFailed("the driver", "it was stopped")
             self._flows.watch.expect(expected)
             self._properties.use()
-            self._df.sparkSession.sparkContext.setJobGroup(self._group, with_page(f"reshape {self._flow.name}"), True)
+            self._result.sparkSession.sparkContext.setJobGroup(self._group, with_page(f"reshape {self._flow.name}"), True)
             self._kept.persist(StorageLevel.MEMORY_AND_DISK)  # not sooner: a flow that is queued has nothing to free
             self._kept.count()
         except Exception as error:
@@ -273,7 +272,7 @@ class Query:
         # Hosts that Spark has killed without starting them again say nothing; nobody may wait for them.
         self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
         if _TOO_FEW_SLOTS in str(error):
-            first = too_few_slots(self._df.sparkSession, self._turn.flow)
+            first = too_few_slots(self._result.sparkSession, self._turn.flow)
         self._error = FlowCancelled(f"{self._flow.name} was stopped") if self._stopped else first or error
         if self._error is not error:
             self._error.__cause__ = error
