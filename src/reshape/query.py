@@ -71,7 +71,7 @@ class Query:
         self._error: BaseException | None = None
         self._stopped = False
         self._turn = self._launched.flows.turns.enter(launched.slots, self._stop)
-        self._number = RUNS.add(LiveRun(flow.plan.name, self, flow.record, flow.look))
+        self._on_page()
         self._thread = threading.Thread(target=self._run, name=f"reshape-query-{flow.name}", daemon=True)
         self._journal.start()
         self._thread.start()
@@ -222,7 +222,11 @@ class Query:
     def url(self) -> str:
         """The address of the live page, for a browser on this machine. Whoever has it may see and stop all queries of
         this process. The page is served from the first call to the end of the process."""
-        return open_page().url(self._number)
+        return open_page().url(self._on_page())
+
+    def _on_page(self) -> int:
+        """The number by which the page knows it."""
+        return RUNS.add(LiveRun(self.name, self, self._flow.record, self._flow.look))
 
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
