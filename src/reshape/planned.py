@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +11,8 @@ from reshape.catalyst.errors import LeftToSpark
 from reshape.catalyst.gateway import Gateway, attributes_of
 from reshape.catalyst.placement import Placement
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows, has_flow
+from reshape.catalyst.shape import shape_of
+from reshape.catalyst.story import described
 from reshape.catalyst.translator import Translated, translated
 from reshape.conf import checked_options
 from reshape.driver.restarts import run_action
@@ -37,12 +40,22 @@ T = TypeVar("T")
 _ROW_BY_ROW = ("Project", "Filter")
 
 
+@dataclass(frozen=True)
+class _Planned:
+    """A plan that was read. ``chained`` are flows whose results are sources of others."""
+
+    shaping: Shaping
+    translated: Translated
+    chained: tuple[Flow, ...]
+
+
 class PlannedFlow(Flow):
     """A DataFrame that is to run our way. Its plan is read when it is first asked for a result or an explanation."""
 
     def __init__(self, df: DataFrame, options: dict[str, Any]) -> None:
         self._df = df
         self._options = options
+        self._flows: dict[int, Flow] = {}
 
     @classmethod
     def of(cls, df: DataFrame, **options: Unpack[FlowOptions]) -> PlannedFlow:
@@ -97,7 +110,8 @@ class PlannedFlow(Flow):
             return launched.df
 
         result = self._result(launch)
-        return Query(started[0], self._explained(), result)
+        shape = shape_of(self._shaping, self._rows, self.columns)
+        return Query(started[0], self._explained(), result, shape)
 
     def _run(self, action: Callable[[DataFrame], T]) -> T:
         if not has_flow(self._rows):
@@ -113,37 +127,39 @@ class PlannedFlow(Flow):
         return run_action(self._result(launch), started[0].attempts, action)
 
     def _explained(self) -> str:
-        parts = ["\n".join(map(str, self.placements)) or "no operator of this query is prone to skew"]
-        parts += [Flow(tree, self._options)._explained() for tree in self._shaping.trees(self._rows)]
+        planned = self._planned
+        parts = [described(self._rows, self.placements)]
+        parts += [self._flow_of(tree)._explained() for tree in planned.shaping.trees(self._rows)]
+        parts += [f"read by a flow above, {flow._explained()}" for flow in planned.chained]
         return "\n\n".join(parts)
 
     @cached_property
-    def _planned(self) -> tuple[Shaping, Translated]:
+    def _planned(self) -> _Planned:
         """Flows that read other flows' results need slots for both at a time; where there are too few, none does."""
         gateway, plan = Gateway(self._df.sparkSession), self._df._jdf.queryExecution().optimizedPlan()
-        chained: list[Tree] = []
+        chained: list[Flow] = []
 
         def chain(tree: Tree) -> DataFrame:
-            chained.append(tree)
-            return self._chained(tree)
+            chained.append(self._chained(tree))
+            return chained[-1].toDF()
 
         shaping = Shaping(gateway, chain)
         made = translated(gateway, shaping, plan)
         if not chained or self._fits(shaping, made):
-            return shaping, made
+            return _Planned(shaping, made, tuple(chained))
         shaping = Shaping(gateway, _unchained)
-        return shaping, translated(gateway, shaping, plan)
+        return _Planned(shaping, translated(gateway, shaping, plan), ())
 
     @property
     def _translated(self) -> Translated:
-        return self._planned[1]
+        return self._planned.translated
 
     @property
     def _shaping(self) -> Shaping:
-        return self._planned[0]
+        return self._planned.shaping
 
-    def _chained(self, tree: Tree) -> DataFrame:
-        """The result of a flow that another flow reads; half of the slots are left to that one."""
+    def _chained(self, tree: Tree) -> Flow:
+        """A flow whose result another flow reads; half of the slots are left to that one."""
         slots = flows_of(self._df.sparkSession.sparkContext).slots()
         flow = Flow(tree, {"hosts": max(1, slots // 2), **self._options})
         while flow._slots().least >= slots:
@@ -151,14 +167,14 @@ class PlannedFlow(Flow):
             if hosts == 1 or "hosts" in self._options:
                 _unchained(tree)
             flow = flow.options(hosts=hosts - 1)
-        return flow.toDF()
+        return flow
 
     def _fits(self, shaping: Shaping, made: Translated) -> bool:
         """Whether every flow that reads another one's result has slots beside it."""
         spark = self._df.sparkSession
         try:
             for tree in shaping.trees(made.rows):
-                check(spark, Flow(tree, self._options)._slots())
+                check(spark, self._flow_of(tree)._slots())
         except TooFewSlots:
             return False
         return True
@@ -167,8 +183,12 @@ class PlannedFlow(Flow):
     def _rows(self) -> Rows:
         return self._translated.rows
 
+    def _flow_of(self, tree: Tree) -> Flow:
+        """One flow for each tree, so that Spark is asked once who reads its sources."""
+        return self._flows.setdefault(id(tree), Flow(tree, self._options))
+
     def _launch(self, tree: Tree, *, previews: bool, exchange: bool) -> LaunchedFlow:
-        flow = Flow(tree, self._options)
+        flow = self._flow_of(tree)
         return flow._launched(flow._settings(), previews=previews, exchange=exchange)
 
     def _result(self, launch: Callable[[Tree], DataFrame]) -> DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import pyarrow as pa
 
+from reshape.catalyst.shape import Shape
 from reshape.driver.attempts import TEARDOWN_S
 from reshape.driver.job_properties import JobProperties
 from reshape.driver.journal import Journal
@@ -48,13 +49,17 @@ class QueryStatus(TypedDict):
 class Query:
     """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
 
-    def __init__(self, launched: LaunchedFlow, explained: str, result: DataFrame | None = None) -> None:
-        """``result``: what the query gives, where that is more than the flow's rows."""
+    def __init__(
+        self, launched: LaunchedFlow, explained: str, result: DataFrame | None = None, shape: Shape | None = None
+    ) -> None:
+        """``result``: what the query gives, where that is more than the flow's rows; ``shape`` makes running results
+        look like it."""
         self._explained = explained
         self._tops: dict[tuple[int, str | None], StickyTop] = {}
         self._journal = Journal(launched.identity, launched.attempts)
         flow = self._flow = launched.attempts
         self._result = result
+        self._shape = shape
         self._flows = launched.flows
         self._df = launched.df
         self._kept = launched.kept
@@ -149,11 +154,18 @@ class Query:
 
     def partial(self) -> pa.Table | None:
         """Return the result as it stands: running aggregates, or a sample of rows; None before there is any."""
-        return self._flow.partial()
+        table = self._flow.partial()
+        if table is None or self._shape is None:
+            return table
+        shaped = self._shape.of(table)
+        return None if shaped is None else shaped.table
 
     def shown(self) -> Shown | None:
         """Return the running result with how representative it is of the input so far, as a whole and row by row."""
-        return self._flow.shown()
+        shown = self._flow.shown()
+        if shown is None or self._shape is None:
+            return shown
+        return self._shape.applied(shown)
 
     def top(self, n: int = 10, by: str | None = None) -> Top | None:
         """Return the ``n`` largest rows of the running result by a column of numbers (the first aggregate unless
@@ -164,7 +176,8 @@ class Query:
         if shown is None:
             return None
         if (n, by) not in self._tops:
-            self._tops[n, by] = StickyTop(n, by, self._flow.plan.result_keys)
+            keys = self._flow.plan.result_keys if self._shape is None else self._shape.keys(self._flow.plan.result_keys)
+            self._tops[n, by] = StickyTop(n, by, keys)
         return self._tops[n, by].choose(shown.table, shown.left_out, final=shown.final)
 
     def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:

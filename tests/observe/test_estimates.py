@@ -169,4 +169,4 @@ def test_looks_are_kept_within_bounds() -> None:
 
 @pytest.mark.parametrize(("freedom", "wanted"), [(3, 3.182), (5, 2.571), (10, 2.228), (30, 2.042)])
 def test_students_t(freedom: int, wanted: float) -> None:
-    assert students(0.95, freedom) == pytest.approx(wanted, rel=0.01)
+    assert students(0.95, np.array([freedom])) == pytest.approx(wanted, rel=0.01)

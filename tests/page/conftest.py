@@ -46,15 +46,16 @@ def browser(chromium_path: str | None) -> Iterator[Browser]:
 
 @pytest.fixture
 def open_url(browser: Browser) -> Iterator[OpenPage]:
-    """Opens an address; what the page's scripts complain about fails the test."""
+    """Opens an address, with a script of the test's own; what the page's scripts complain about fails the test."""
     complaints: list[str] = []
     contexts = []
 
-    def opened(url: str, width: int = 1280, height: int = 900, **options: Any) -> Page:
+    def opened(url: str, width: int = 1280, height: int = 900, script: str = "", **options: Any) -> Page:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(LIMIT_MS)
         contexts.append(context)
         page = context.new_page()
+        page.add_init_script(script)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.goto(url)

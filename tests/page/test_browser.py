@@ -165,6 +165,25 @@ def test_500_workers_are_a_map_with_a_table_beside(served: Served, open_url: Ope
     expect(rows.nth(123)).to_contain_text("90,000")
 
 
+def test_estimates_have_whiskers_and_words(served: Served, open_url: OpenPage) -> None:
+    kind, seconds, facts = shown_event(0.1, [("a", 40), ("b", 10)])
+    estimate = {"1": {"value": [80, None], "low": [60, None], "high": [100, None]}}
+    guessed = (kind, seconds, {**facts, "estimates": estimate, "estimates_note": ""})
+    runs, server = served
+    page = open_url(server.url(runs.add(RecordedRun([flow_event(), guessed]))))
+    first, second = (page.locator(".bars li").nth(at) for at in (0, 1))
+    expect(first.locator(".whisker")).to_be_visible()
+    expect(second.locator(".whisker")).to_be_hidden()
+    expect(first.locator(".value")).to_have_attribute("title", "40, expected 80, between 60 and 100")
+    whisker, track = (first.locator(name).bounding_box() for name in (".whisker", ".track"))
+    assert whisker is not None
+    assert track is not None
+    assert (whisker["x"] - track["x"]) / track["width"] == pytest.approx(0.6, abs=0.02)
+    assert whisker["width"] / track["width"] == pytest.approx(0.4, abs=0.02)
+    page.locator(".result summary").click()
+    expect(page.locator(".result table")).to_contain_text("60 to 100")
+
+
 def test_texts_of_users_are_no_markup(served: Served, open_url: OpenPage) -> None:
     evil = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     runs, server = served

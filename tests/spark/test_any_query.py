@@ -74,7 +74,10 @@ OURS = [
         ["inner join", "inner join", "group by"],
     ),
     ("SELECT k FROM (SELECT k, count(*) c FROM orders GROUP BY k) WHERE c > 20", ["group by"]),
-    ("SELECT name, sum(id) OVER () FROM (SELECT name, max(id) AS id FROM orders GROUP BY name)", ["group by"]),
+    (
+        "SELECT name, sum(id) OVER () FROM (SELECT name, max(id) AS id FROM orders GROUP BY name)",
+        ["group by", "window"],
+    ),
     (
         "SELECT k, n FROM (SELECT k, count(*) n FROM orders GROUP BY k) UNION ALL SELECT k, part FROM parts",
         ["group by"],
@@ -151,8 +154,35 @@ def test_a_started_query_has_the_whole_result(session: SparkSession) -> None:
     query = reshape.start(df, hosts=1)
     result = query.result(120)
     assert result.schema == df.schema
+    assert "InMemoryRelation" in result._jdf.queryExecution().withCachedData().toString()  # not run again
     assert result.collect() == df.collect()
     query.release()
+
+
+def test_running_results_look_like_the_result(session: SparkSession) -> None:
+    """A filter, a sort and a limit of Spark's follow the flow; what is shown at the end is the result."""
+    df = session.sql("SELECT name, n * 2 AS twice FROM (SELECT name, count(*) AS n FROM orders GROUP BY name) "
+                     "WHERE n > 1 ORDER BY n DESC, name LIMIT 4")  # fmt: skip
+    query = reshape.start(df, hosts=2)
+    result = query.result(120)
+    shown = query.shown()
+    assert shown is not None
+    assert shown.table.to_pylist() == [row.asDict() for row in df.collect()]
+    assert query.partial() == shown.table
+    assert shown.completeness == (1.0,) * 4
+    assert result.collect() == df.collect()
+    query.release()
+
+
+def test_explain_says_what_runs_where(session: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    reshape.flow(session.sql("SELECT k, count(*) AS c FROM orders GROUP BY k ORDER BY c LIMIT 3")).explain()
+    text = capsys.readouterr().out
+    assert text.startswith("query: 1 of 2 operators that skew can slow down run in hosts\n  group by: reshape\n")
+    assert "sort: spark, because top-n" in text
+    assert "GlobalLimit 3" in text
+    assert "group by (operator 0)" in text
+    reshape.flow(session.sql("SELECT id FROM orders")).explain()
+    assert "the result is the DataFrame itself" in capsys.readouterr().out
 
 
 def test_dataframes_of_all_kinds(session: SparkSession) -> None:

@@ -108,6 +108,8 @@ def test_they_stand_for_what_was_read(tmp_path: Path) -> None:
             until(lambda splits=splits: counted(execution.shown()) == splits * GROUP_ROWS, "the rows")  # type: ignore[misc]
         part = 24 * GROUP_ROWS / ROWS
         until(lambda: execution.sources.parts()[0] == part, "the count of what was read")
+        news = execution.result.news
+        until(lambda: execution.result.news > news + 1, "a report after that")
         shown = execution.shown()
         assert shown is not None
         counts, means = estimated(shown, "n"), estimated(shown, "m")

@@ -11,14 +11,11 @@ from reshape.catalyst.gateway import Attribute, words_of
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows
 from reshape.expressions.errors import NotExact
 from reshape.operators.aggregates.description import Aggregate
-from reshape.operators.aggregates.registry import registered
+from reshape.operators.aggregates.registry import aggregate_of
 from reshape.operators.group_by import GroupBySpec
 from reshape.plan.analysis import NotSupported, kind, scala_list, unnamed
 
 _NUMBERS = ("ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DecimalType")
-
-# They take no notice of nulls, so that a row outside of the filter can be a null; those of one argument only.
-_WITHOUT_NULLS = ("Sum", "Average", "Count", "Min", "Max", "StddevSamp", "StddevPop", "VarianceSamp", "VariancePop")
 
 
 def label(node: Any) -> str:
@@ -27,7 +24,7 @@ def label(node: Any) -> str:
     return "aggregate"
 
 
-class _Inputs:
+class Inputs:
     """The expressions that an operator needs below it, each once."""
 
     def __init__(self) -> None:
@@ -48,7 +45,7 @@ class _Call:
     name: str
     expression: Any
     inputs: list[Any]
-    known: _Inputs
+    known: Inputs
 
     @property
     def distinct(self) -> bool:
@@ -64,7 +61,13 @@ class _Call:
 
     def column(self, argument: int = 0, *, uncast: bool = False) -> int:
         expression = self.inputs[argument]
+        if kind(expression) == "SortOrder":
+            expression = expression.child()
         return self.known.number(_uncast(expression) if uncast else expression)
+
+    def condition(self) -> int | None:
+        found = self.expression.filter()
+        return self.known.number(found.get()) if found.isDefined() else None
 
     def is_constant(self, argument: int = 0) -> bool:
         return kind(self.inputs[argument]) == "Literal" and self.inputs[argument].value() is not None
@@ -78,7 +81,7 @@ def aggregated(shaping: Shaping, node: Any, child: Rows) -> Rows:
     found = shaping.gateway.aggregation(node)
     if found is None:
         raise LeftToSpark("Spark plans it in a way of its own")
-    inputs = _Inputs()
+    inputs = Inputs()
     keys = [inputs.number(unnamed(key)) for key in found.keys]
     calls = [_aggregate(shaping, call, inputs) for call in found.calls]
     if not keys and not calls:
@@ -107,24 +110,16 @@ def _results(shaping: Shaping, node: Any, rows: FlowRows, named: tuple[Any, ...]
         return SparkRows(shaping.gateway.project(named, node), (rows,))
 
 
-def _aggregate(shaping: Shaping, expression: Any, inputs: _Inputs) -> Aggregate:
+def _aggregate(shaping: Shaping, expression: Any, inputs: Inputs) -> Aggregate:
     if kind(expression) != "AggregateExpression":
         raise LeftToSpark(f"{words_of(expression)} is no aggregate of Spark's own")
     function = expression.aggregateFunction()
-    known = registered().get(kind(function))
-    if known is None:
-        raise LeftToSpark(f"{words_of(expression)} is not among a flow's aggregates")
     attribute = Attribute.of(expression.resultAttribute())
-    arguments = scala_list(function.children())
-    if expression.filter().isDefined():
-        if kind(function) not in _WITHOUT_NULLS:
-            raise LeftToSpark(f"{words_of(expression)} has a filter, and rows that it drops would count as nulls")
-        condition = expression.filter().get()
-        arguments = [shaping.gateway.if_else_null(condition, argument) for argument in arguments]
-    call = _Call(shaping.names.of(attribute), expression, arguments, inputs)
-    if call.distinct and not known.takes_distinct:
-        raise LeftToSpark(f"{words_of(expression)} of different values alone is Spark's")
-    return known.aggregate.of_call(call)
+    call = _Call(shaping.names.of(attribute), expression, scala_list(function.children()), inputs)
+    made = aggregate_of(kind(function), call)
+    if made is None:
+        raise LeftToSpark(f"{words_of(expression)} is not among a flow's aggregates")
+    return made
 
 
 def _uncast(expression: Any) -> Any:

@@ -12,11 +12,11 @@ from reshape.catalyst.errors import LeftToSpark
 from reshape.catalyst.gateway import Attribute, Gateway, attributes_of, plan_of, words_of
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows
 from reshape.expressions.errors import NotExact
-from reshape.expressions.rows import Computed, Kept
+from reshape.expressions.rows import Computed, Expanded, Kept
 from reshape.expressions.translate import translate
 from reshape.expressions.tree import ColumnRef, Expression
-from reshape.plan.analysis import kind, unnamed
-from reshape.plan.nodes import MapNode, Node, SourceNode, UnionNode
+from reshape.plan.analysis import kind, scala_list, unnamed
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
 from reshape.plan.tree import Tree
 from reshape.plan.types import to_spark
 
@@ -35,6 +35,14 @@ class Columns:
     numbers: dict[int, int]
     asked: tuple[int, ...]
     computed: int = 0  # how many columns at the end are there for the expressions alone
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A flow, and which of its columns are the attributes of the rows, one after the other."""
+
+    tree: Tree
+    numbers: tuple[int, ...]
 
 
 class Names:
@@ -63,6 +71,7 @@ class Shaping:
         self.gateway = gateway
         self.names = Names()
         self._chain = chain
+        self._finished: dict[int, tuple[Rows, Finished]] = {}
 
     def attributes(self, rows: Rows) -> tuple[Attribute, ...]:
         return attributes_of(rows.plan) if isinstance(rows, SparkRows) else rows.attributes
@@ -106,25 +115,47 @@ class Shaping:
         predicate = self._translated(condition, rows)
         return replace(rows, tree=_mapped(rows.tree, Kept(rows.tree.schema, predicate, words_of(condition))))
 
-    def finished(self, rows: FlowRows | UnionRows) -> Tree:
-        """The tree that gives exactly the attributes, in their order."""
+    def expanded(self, rows: FlowRows, node: Any) -> FlowRows:
+        """An Expand in the hosts; raises NotExact."""
+        attributes = attributes_of(node)
+        lists = tuple(
+            tuple(self._translated(expression, rows) for expression in scala_list(each))
+            for each in scala_list(node.projections())
+        )
+        fields = [
+            pa.field(self.names.of(attribute), expression.type)
+            for attribute, expression in zip(attributes, lists[0], strict=True)
+        ]
+        if any([expression.type for expression in each] != [field.type for field in fields] for each in lists):
+            raise NotExact("an expansion", "its rows differ in type")
+        tree = _mapped(rows.tree, Expanded(pa.schema(fields), lists))
+        return FlowRows(tree, attributes, {attribute.id: place for place, attribute in enumerate(attributes)})
+
+    def finished(self, rows: FlowRows | UnionRows) -> Finished:
+        """The flow that gives these rows; the same one each time."""
+        if id(rows) not in self._finished:
+            self._finished[id(rows)] = (rows, self._finish(rows))
+        return self._finished[id(rows)][1]
+
+    def _finish(self, rows: FlowRows | UnionRows) -> Finished:
         if isinstance(rows, UnionRows):
-            return self._united(rows, (), keep=True).tree
-        schema = rows.tree.schema
-        numbers = [rows.number(attribute) for attribute in rows.attributes] or [0]
+            return Finished(self._united(rows, (), keep=True).tree, tuple(range(len(rows.attributes))))
+        schema, node = rows.tree.schema, rows.tree.node
+        numbers = tuple(rows.number(attribute) for attribute in rows.attributes)
+        if numbers == tuple(range(len(schema))) or (isinstance(node, OperatorNode) and not node.spec.exact):
+            return Finished(rows.tree, numbers)  # it would give all of its columns anyway
+        shown = numbers or (0,)
+        picked = tuple(ColumnRef(number, schema.field(number).type) for number in shown)
         names = [self.names.of(attribute) for attribute in rows.attributes] or schema.names[:1]
-        if numbers == list(range(len(schema))) and names == schema.names:
-            return rows.tree
-        shown = pa.schema([schema.field(number).with_name(name) for number, name in zip(numbers, names, strict=True)])
-        picked = tuple(ColumnRef(number, schema.field(number).type) for number in numbers)
-        return _mapped(rows.tree, Computed(shown, picked))
+        fields = [schema.field(number).with_name(name) for number, name in zip(shown, names, strict=True)]
+        return Finished(_mapped(rows.tree, Computed(pa.schema(fields), picked)), tuple(range(len(numbers))))
 
     def trees(self, rows: Rows) -> list[Tree]:
         """The flows that Spark's part, if there is one, reads."""
         if isinstance(rows, FlowRows):
-            return [self.finished(rows)]
+            return [self.finished(rows).tree]
         if isinstance(rows, UnionRows) and all(isinstance(branch, FlowRows) for branch in rows.branches):
-            return [self.finished(rows)]
+            return [self.finished(rows).tree]
         parts = rows.branches if isinstance(rows, UnionRows) else rows.children
         return [tree for part in parts for tree in self.trees(part)]
 
@@ -136,9 +167,11 @@ class Shaping:
             return self.gateway.with_children(rows.plan, [self.plan(child, launch) for child in rows.children])
         if isinstance(rows, UnionRows) and any(isinstance(branch, SparkRows) for branch in rows.branches):
             return self.gateway.union([self.plan(branch, launch) for branch in rows.branches])
-        result = plan_of(launch(self.finished(rows)))
-        columns = zip(attributes_of(result), rows.attributes, strict=False)
-        named = [self._as_before(column, attribute) for column, attribute in columns]
+        finished = self.finished(rows)
+        result = plan_of(launch(finished.tree))
+        columns = attributes_of(result)
+        numbered = zip(finished.numbers, rows.attributes, strict=True)
+        named = [self._as_before(columns[number], attribute) for number, attribute in numbered]
         return self.gateway.project(named, result)
 
     def _as_before(self, column: Attribute, attribute: Attribute) -> Any:
@@ -176,6 +209,8 @@ class Shaping:
                 columns.append(one)
                 fields.append(pa.field(name, one.type))
             places.append(columns.index(one))
+        if not columns:
+            raise LeftToSpark("rows without any column come from several places")
         tree = _mapped(rows.tree, Computed(pa.schema(fields), tuple(columns)))
         where = {attribute.id: place for place, attribute in enumerate(kept)}
         return Columns(tree, where, tuple(places), len(columns) - len(kept))
@@ -221,6 +256,7 @@ class Shaping:
 
     def _united(self, rows: UnionRows, expressions: Sequence[Any], *, keep: bool) -> Columns:
         """All branches in one layout, one union node over two of them after the other."""
+        keep = keep or not expressions  # rows without any column could not be counted
         names = self._fresh(map(words_of, expressions))
         parts = []
         for branch in rows.branches:
@@ -244,7 +280,7 @@ class Shaping:
         return replace(first, tree=tree)
 
 
-def _mapped(tree: Tree, function: Computed | Kept) -> Tree:
+def _mapped(tree: Tree, function: Computed | Expanded | Kept) -> Tree:
     return Tree(MapNode(tree.node, function, function.schema), tree.sources)
 
 

@@ -102,7 +102,8 @@ class Gateway:
     def shown_as(self, attribute: Attribute, name: str, nullable: bool, metadata: dict[str, Any]) -> Any:
         """A column of a result exactly as Spark would show it."""
         expressions, shown = self._catalyst.expressions, attribute.jvm
-        if attribute.nullable != nullable:
+        # Also where both say that there are no nulls: Spark's analyzer derives it anew, and may find less than it knew.
+        if not (attribute.nullable and nullable):
             shown = expressions.KnownNullable(shown) if nullable else expressions.KnownNotNull(shown)
         of_column = _module(self._jvm.org.apache.spark.sql.types, "Metadata").fromJson(json.dumps(metadata))
         explicit = self._jvm.scala.Some(of_column)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from reshape.catalyst import aggregations, joins, sorts
+from reshape.catalyst import aggregations, joins, sorts, windows
 from reshape.catalyst.columns import Shaping
 from reshape.catalyst.errors import LeftToSpark, reason_of
 from reshape.catalyst.gateway import Gateway, attributes_of, is_sparks_own
@@ -65,10 +65,14 @@ class _Translator:
             case "Sort" if getattr(node, "global")():
                 return self._operator("sort", node, children, lambda: self._sort(node, children[0], above))
             case "Window":
-                return self._operator("window", node, children, _no_windows)
+                return self._operator(
+                    "window", node, children, lambda: windows.windowed(self._shaping, node, children[0])
+                )
+            case "WindowGroupLimit" if has_flow(children[0]):
+                return children[0]  # it drops rows early that a filter above would drop too
             case "Union":
                 return self._union(node, children)
-            case "Project" | "Filter":
+            case "Project" | "Filter" | "Expand":
                 return self._row_by_row(node, children[0])
             case _:
                 return self._sparks(node, children)
@@ -122,7 +126,7 @@ class _Translator:
         return SparkRows(self._gateway.project(named, branch.plan), (branch,))
 
     def _row_by_row(self, node: Any, child: Rows) -> Rows:
-        """A Project or a Filter: in hosts, or on the result of the flow below."""
+        """What asks for one row at a time: in hosts, or on the result of the flow below."""
         if isinstance(child, SparkRows):
             return self._sparks(node, [child])
         try:
@@ -139,15 +143,13 @@ class _Translator:
     def _in_hosts(self, node: Any, child: FlowRows) -> FlowRows:
         if kind(node) == "Project":
             return self._shaping.projected(child, scala_list(node.projectList()))
+        if kind(node) == "Expand":
+            return self._shaping.expanded(child, node)
         return self._shaping.filtered(child, node.condition())
 
     def _sparks(self, node: Any, children: list[Rows]) -> SparkRows:
         """A node that stays with Spark, over whatever its children have become."""
         return SparkRows(node, tuple(children)) if any(map(has_flow, children)) else SparkRows(node)
-
-
-def _no_windows() -> Rows:
-    raise LeftToSpark("windows are Spark's")
 
 
 def _below(name: str, above: Above) -> Above:

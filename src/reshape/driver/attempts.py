@@ -21,7 +21,7 @@ from reshape.driver.execution import Execution
 from reshape.driver.host_meeting import STALE, HostMeeting
 from reshape.driver.running_result import FirstPartial
 from reshape.errors import FlowFailed
-from reshape.exchange.flight import Access, Tls
+from reshape.exchange.transport.access import Access, Tls
 from reshape.observe.estimates import Estimate
 from reshape.observe.event_log import EventLog
 from reshape.observe.record import RunRecord

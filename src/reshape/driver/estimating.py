@@ -59,6 +59,8 @@ class Estimating:
         self._lock = threading.Lock()
         self._road = road_of(plan, scans)
         self._series = Series(self._road.least_part if isinstance(self._road, _Road) else 1.0)
+        self._news = 0
+        self._found: dict[Total | Ratio, tuple[Estimate | None, ...]] = {}  # from what is shown now
         self._seen: tuple[GroupsShown, RunningSums] | str = "it has shown nothing yet"
 
     def look(self) -> None:
@@ -67,6 +69,11 @@ class Estimating:
         if isinstance(road, str):
             return
         with self._lock:
+            news = self._result.news
+            if news == self._news:
+                return
+            self._news = news
+            self._found.clear()
             shown = self._result.groups(road.last)
             if isinstance(shown, str):
                 self._seen = shown
@@ -78,8 +85,9 @@ class Estimating:
                 self._seen = parts
                 return
             at, routed = parts
-            done = np.divide(shown.processed, routed, out=np.ones(len(routed)), where=routed > 0).clip(0.0, 1.0)
-            self._series.add(at * done, sums)
+            # More may have been processed than senders have reported yet: then it stands for more of the input, too.
+            done = np.divide(shown.processed, routed, out=np.ones(len(routed)), where=routed > 0)
+            self._series.add((at * done).clip(0.0, 1.0), sums)
 
     def shown(self, *, complete: bool) -> tuple[pa.Table | None, Mapping[str, Estimated]]:
         """The running result, and for each count, sum and mean its estimates or the reason why there are none."""
@@ -115,7 +123,9 @@ class Estimating:
             return self._estimated(Ratio(columns[0][0], columns[1][0]), sums)
 
     def _estimated(self, what: Total | Ratio, sums: RunningSums) -> Estimated:
-        found = self._series.estimates(what, sums)
+        if what not in self._found:
+            self._found[what] = self._series.estimates(what, sums)
+        found = self._found[what]
         if any(found):
             return found
         return (

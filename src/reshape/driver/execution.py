@@ -183,6 +183,8 @@ class Execution:
             case Progress():
                 self.control.host_report(report)
                 self.result.book(report)
+                if self.finished:
+                    self._showing.after_end()
             case OperatorDone():
                 self._operator_done(report)
             case Sampled():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reshape.driver.source_counts import SourceCounts
+from reshape.errors import ReshapeError
 from reshape.host.previews import PREVIEW_ROWS
 from reshape.operators.spec import GroupSums
-from reshape.plan.physical import PhysicalPlan
+from reshape.plan.nodes import RowFunction
+from reshape.plan.physical import ArrowFunction, PhysicalPlan
 from reshape.protocol.reports import Preview, Progress, WorkerCounts
 
 
@@ -29,13 +31,11 @@ class FirstPartial:
 @dataclass(frozen=True, slots=True)
 class GroupsShown:
     """Groups that all workers show together, as sums. ``processed``: rows by the worker whose partition they belong to,
-    just as many as the sums stand for. ``left_out``: how many more groups there are, at least. ``number`` grows with
-    everything new that is shown."""
+    just as many as the sums stand for. ``left_out``: how many more groups there are, at least."""
 
     groups: GroupSums
     processed: npt.NDArray[np.int64]
     left_out: int
-    number: int
 
 
 class RunningResult:
@@ -86,14 +86,19 @@ class RunningResult:
         batches: list[pa.RecordBatch] = []
         for operator in {operator for operator, _ in previews}:
             parts = [shown.rows for (shown_by, _), shown in previews.items() if shown_by == operator]
-            batches += self._plan.operators[operator].logic.merged_preview(parts, PREVIEW_ROWS)
+            last = self._plan.operators[operator]
+            batches += _through(last.functions, last.logic.merged_preview(parts, PREVIEW_ROWS))
         return pa.Table.from_batches(batches) if batches else None
+
+    @property
+    def news(self) -> int:
+        """Grows with everything new that workers show."""
+        return self._news
 
     def groups(self, operator: int) -> GroupsShown | str:
         """The same as sums; why there are none, if so."""
         with self._lock:
             shown = [preview for (shown_by, _), preview in sorted(self._previews.items()) if shown_by == operator]
-            number = self._news
         processed = np.zeros(self._plan.workers, dtype=np.int64)
         for preview in shown:
             for owner, rows in preview.of_owner.items():
@@ -106,7 +111,7 @@ class RunningResult:
             return "it has shown nothing yet"
         more = sum(count for count in left_out if count is not None)
         known = sum(preview.rows.num_rows for preview in shown)
-        return GroupsShown(groups, processed, more + max(0, known - groups.rows.num_rows), number)
+        return GroupsShown(groups, processed, more + max(0, known - groups.rows.num_rows))
 
     def left_out(self) -> int:
         """How many more rows workers have than they show, as far as they say."""
@@ -128,3 +133,15 @@ class RunningResult:
 
     def _all(self) -> list[WorkerCounts]:
         return [worker for host in sorted(self._workers) for worker in self._workers[host]]
+
+
+def _through(functions: Sequence[ArrowFunction], batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Rows as functions make them that are known by their columns; users' own may cost anything, and are not run."""
+    for function in functions:
+        if not isinstance(function, RowFunction):
+            break
+        try:
+            batches = list(function(iter(batches)))
+        except ReshapeError:  # a value that is not there yet, as it were a division by a count of zero
+            return []
+    return batches

@@ -47,23 +47,33 @@ class Showing:
         if self._thread is not None:
             self._thread.start()
 
-    def look(self, *, at_once: bool = False) -> None:
-        """Record what is shown now, unless that was done a moment ago."""
+    def look(self, *, at_once: bool = False) -> bool:
+        """Record what is shown now, unless that was done a moment ago; whether there is more to come."""
         with self._lock:
             began = time.monotonic()
             if self._recorder is None or (began < self._due and not at_once):
-                return
+                return True
             shown = self._shown()
             if shown is not None:
                 self._control.note("shown", **shown_facts(self._plan, self._control, shown))
             took = time.monotonic() - began
             self._due = time.monotonic() + max(LOOK_S, _PAUSE * took)
+            return shown is not None and not shown.final
 
     def end(self, text: str, *, failed: bool) -> None:
-        """The attempt is over."""
+        """The attempt is over. The last rows may be shown a moment later."""
         self._over.set()
-        self.look(at_once=True)
+        more = self.look(at_once=True)
         self._control.note("ended", text=text, failed=failed)
+        if failed or not more:
+            self._close()
+
+    def after_end(self) -> None:
+        """A host has reported after the end: perhaps all is shown now."""
+        if self._over.is_set() and not self.look(at_once=True):
+            self._close()
+
+    def _close(self) -> None:
         if self._recorder is not None:
             self._recorder.close()
 

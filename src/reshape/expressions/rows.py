@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from reshape.expressions.evaluate import evaluate, filter_batch
+from reshape.expressions.families.booleans import truth
 from reshape.expressions.tree import ColumnRef, Expression, columns_of, renumbered
 
 
@@ -54,6 +57,39 @@ class Computed:
 
 
 @dataclass(frozen=True)
+class Expanded:
+    """Each row several times, once for each list of expressions: grouping sets, and several distinct aggregates."""
+
+    schema: pa.Schema
+    lists: tuple[tuple[Expression, ...], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for expressions in self.lists:
+                columns = [evaluate(expression, batch) for expression in expressions]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    def needs(self, wanted: Sequence[int]) -> set[int]:
+        return set().union(*(columns_of(each[number]) for each in self.lists for number in wanted)) or {0}
+
+    def narrowed(self, wanted: Sequence[int], kept: Sequence[int], schema: pa.Schema) -> tuple[Expanded, list[int]]:
+        mapping = {old: new for new, old in enumerate(kept)}
+        lists = tuple(tuple(renumbered(each[number], mapping) for number in wanted) for each in self.lists)
+        return Expanded(pa.schema([self.schema.field(number) for number in wanted]), lists), list(wanted)
+
+    def passes(self, column: int) -> int | None:
+        """None: it may be null in one of the rows."""
+        return None
+
+    def __str__(self) -> str:
+        return f"then each row {len(self.lists)} times: {', '.join(self.schema.names)}"
+
+
+@dataclass(frozen=True)
 class Kept:
     """The rows for which a predicate is true; ``text`` is how people write it."""
 
@@ -83,3 +119,33 @@ class Kept:
 
     def __str__(self) -> str:
         return f"then keeps rows where {self.text}"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What has to hold for two rows to match. The predicate is over the columns of the left row, then of the right."""
+
+    predicate: Expression
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    text: str
+
+    @classmethod
+    def of(cls, predicate: Expression, left: int, text: str) -> Holding:
+        """Of a predicate over all columns of both sides, of which so many are the left one's."""
+        read = sorted(columns_of(predicate))
+        own = renumbered(predicate, {number: place for place, number in enumerate(read)})
+        mine = tuple(number for number in read if number < left)
+        return cls(own, mine, tuple(number - left for number in read if number >= left), text)
+
+    def renumbered(self, left: Callable[[int], int], right: Callable[[int], int]) -> Holding:
+        return replace(self, left=tuple(map(left, self.left)), right=tuple(map(right, self.right)))
+
+    def holds(self, columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.bool_]:
+        names = [str(number) for number in range(len(columns))]
+        # A batch without columns has no rows, and a constant needs to know how many there are.
+        batch = pa.RecordBatch.from_arrays([*columns, pa.nulls(rows)], names=[*names, "rows"])
+        return np.asarray(truth(evaluate(self.predicate, batch)))
+
+    def __str__(self) -> str:
+        return self.text

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import exp, isfinite
 from statistics import NormalDist
 
 import numpy as np
@@ -27,6 +26,8 @@ _MOST_LOOKS = 96
 _LEAST_EVEN = 4.0
 # Nor has a mean of so few rows: the next large value changes it.
 _LEAST_ROWS = 200
+# An interval ends at e to this times the value at the latest, which is as good as none.
+_MOST_SHARE = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class _Look:
 
     def of(self, groups: int) -> Doubles:
         """Values of so many groups; those that came later were not there, or were not shown."""
+        if len(self.values) == groups:
+            return self.values
         absent = np.full((groups - len(self.values), self.values.shape[1]), 0.0 if self.whole else np.nan)
         return np.concatenate([self.values, absent])
 
@@ -88,6 +91,7 @@ class Series:
         self._least_part = least_part
         self._numbers: dict[Hashable, int] = {}
         self._looks: list[_Look] = []
+        self._cut: dict[int, tuple[Doubles, Doubles]] = {}  # what was seen, cut into batches, by owner
         self._apart = least_part / 8  # looks that are nearer to each other are not worth their memory
 
     def add(self, parts: Doubles, sums: RunningSums) -> None:
@@ -100,6 +104,7 @@ class Series:
         before = self._looks[-2] if len(self._looks) > 1 else None
         if before is not None and np.max(self._looks[-1].parts - before.parts) < self._apart:
             self._looks.pop()
+        self._cut.clear()
         self._looks.append(_Look(parts.copy(), values, sums.whole))
         if len(self._looks) > _MOST_LOOKS:
             self._thin_out()
@@ -117,7 +122,7 @@ class Series:
     def estimates(
         self, what: Total | Ratio, sums: RunningSums, confidence: float = CONFIDENCE
     ) -> tuple[Estimate | None, ...]:
-        """For each group of the newest look, None where too little is known of it."""
+        """For each group of the newest look, which ``sums`` are; None where too little is known of it."""
         found: list[Estimate | None] = [None] * len(sums.keys)
         for owner in np.unique(sums.owners):
             places = np.flatnonzero(sums.owners == owner).tolist()
@@ -129,21 +134,24 @@ class Series:
     def _of_owner(
         self, owner: int, what: Total | Ratio, numbers: Sequence[int], confidence: float
     ) -> list[Estimate | None]:
-        looks = self._boundaries(owner)
-        if len(looks) < LEAST_BATCHES:
+        if owner not in self._cut:
+            self._cut[owner] = self._batches(owner, numbers)
+        values, sizes = self._cut[owner]
+        if len(sizes) < LEAST_BATCHES:
             return [None] * len(numbers)
-        groups = len(self._numbers)
-        ends = np.stack([look.of(groups)[numbers] for look in looks])
-        values = np.diff(ends, axis=0, prepend=np.zeros((1, *ends.shape[1:])))  # batches x groups x columns
-        sizes = np.diff([look.parts[owner] for look in looks], prepend=0.0)
         if isinstance(what, Total):
             return _totals(values[:, :, what.column], sizes, confidence)
         return _ratios(values[:, :, what.over], values[:, :, what.under], sizes, confidence)
 
+    def _batches(self, owner: int, numbers: Sequence[int]) -> tuple[Doubles, Doubles]:
+        """What groups of one owner have in each batch (batches x groups x columns), and its part of the input."""
+        looks, groups = self._boundaries(owner), len(self._numbers)
+        ends = np.stack([look.of(groups)[numbers] for look in looks])
+        values = np.diff(ends, axis=0, prepend=np.zeros((1, *ends.shape[1:])))
+        return values, np.diff([look.parts[owner] for look in looks], prepend=0.0)
+
     def _boundaries(self, owner: int) -> list[_Look]:
         """Looks at the ends of batches; the last one is that of now."""
-        if not self._looks:
-            return []
         last = self._looks[-1]
         least = max(self._least_part, float(last.parts[owner]) / MOST_BATCHES)
         chosen: list[_Look] = []
@@ -196,22 +204,17 @@ def _even_batches(values: Doubles) -> Doubles:
 
 def _made(values: Doubles, errors: Doubles, even: Doubles, confidence: float) -> list[Estimate | None]:
     """Half the degrees of freedom that normal values would have: sums of skewed ones are less certain."""
-    found: list[Estimate | None] = []
-    for value, error, batches in zip(values.tolist(), errors.tolist(), even.tolist(), strict=True):
-        if batches < _LEAST_EVEN or not isfinite(value) or not isfinite(error):
-            found.append(None)
-            continue
-        half = students(confidence, batches / 2) * error
-        found.append(Estimate(value, value - half, _high(value, half), confidence))
-    return found
+    known = (even >= _LEAST_EVEN) & np.isfinite(values) & np.isfinite(errors)
+    half = np.where(known, errors, 0.0) * students(confidence, np.maximum(even, _LEAST_EVEN) / 2)
+    positive = known & (values > 0)
+    # What is rare and large comes late: of amounts above 0 the true one is more often above than below.
+    shares = np.divide(half, values, out=np.zeros(len(values)), where=positive).clip(0.0, _MOST_SHARE)
+    highs = np.where(positive, values * np.exp(shares), values + half)
+    rows = zip(known.tolist(), values.tolist(), (values - half).tolist(), highs.tolist(), strict=True)
+    return [Estimate(value, low, high, confidence) if is_known else None for is_known, value, low, high in rows]
 
 
-def _high(value: float, half: float) -> float:
-    """What is rare and large comes late: of amounts above 0 the true one is more often above than below."""
-    return value * exp(min(half / value, 50.0)) if value > 0 else value + half
-
-
-def students(confidence: float, freedom: float) -> float:
+def students(confidence: float, freedom: Doubles) -> Doubles:
     """How many standard errors are on either side, by Student's t. Its expansion in terms of the normal distribution is
     right to one per cent from three degrees of freedom on."""
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
@@ -220,4 +223,7 @@ def students(confidence: float, freedom: float) -> float:
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
-    return z + sum(term / freedom**power for power, term in enumerate(terms, start=1))
+    factors = np.full(len(freedom), z)
+    for power, term in enumerate(terms, start=1):
+        factors += term / freedom**power
+    return factors

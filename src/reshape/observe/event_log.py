@@ -8,6 +8,7 @@ written. Decisions and commands are all there, until the file is full.
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any, TextIO
@@ -33,7 +34,7 @@ class EventLog:
         self._bytes = 0
         self._written_at: dict[tuple[Any, ...], float] = {}  # lines that repeat, by what they are about
         self._lock = threading.Lock()
-        self._file: TextIO | None = self.path.open("a", encoding="utf-8")
+        self._file: TextIO | None = _private(self.path)
 
     def write(self, kind: str, seconds: float, **facts: Any) -> None:
         """One line: what, when (seconds since the hosts were ready), and the facts."""
@@ -69,6 +70,11 @@ class EventLog:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _private(path: Path) -> TextIO:
+    """A file to add to. It holds rows of results: others on the machine need not read them."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8")
 
 
 def _file_name(run: str) -> str:

@@ -46,6 +46,7 @@ class PortRecord:
     report: Mapping[str, Any] = field(default_factory=dict)
     state: str = "waiting"  # waiting, open, ended (rows may wait), drained
     helped: dict[int, tuple[int, ...]] = field(default_factory=dict)  # helpers of each skewed worker
+    ended: dict[int, tuple[float, tuple[int, ...]]] = field(default_factory=dict)  # when, and who had helped
     shares: dict[int, dict[int, float]] = field(default_factory=dict)  # by owner, of its rows, by worker
     handed_keys: dict[tuple[int, int], int] = field(default_factory=dict)  # keys that moved, by source and target
     moves: dict[int, Move] = field(default_factory=dict)
@@ -163,9 +164,15 @@ class RunRecord:
         skewed, what = facts["skewed"], facts["what"]
         if (what == "started" and skewed >= 0) or (what in ("iterated", "changed") and skewed in port.helped):
             port.helped[skewed] = tuple(facts["helpers"])
+            port.ended.pop(skewed, None)
         elif what in ("ended", "failed"):
-            port.helped.pop(skewed, None)
+            self._over(port, skewed)
         self._add(what if what != "ended" else "over", facts["text"], facts)
+
+    def _over(self, port: PortRecord, skewed: int) -> None:
+        helpers = port.helped.pop(skewed, None)
+        if helpers is not None:
+            port.ended[skewed] = (self.seconds, helpers)
 
     def _command(self, port: PortRecord, facts: Mapping[str, Any]) -> None:
         match facts["command"]:
@@ -209,7 +216,9 @@ class RunRecord:
                 self._add("input", f"{self._label(facts)}: all rows are sent, some still wait", facts)
             case "Drained":
                 port.state = "drained"
-                port.helped, port.shares = {}, {}
+                for skewed in list(port.helped):
+                    self._over(port, skewed)
+                port.shares = {}
                 received = port.report.get("received", ())  # the newest report may be a moment old
                 port.report = {**port.report, "workload": [0] * len(received), "processed": received}
                 self._add("input", f"{self._label(facts)}: every row is processed", facts)

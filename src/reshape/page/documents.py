@@ -14,6 +14,8 @@ MOST_HOT = 12
 HOT = 1.5
 # Moves of rows and state that are listed.
 MOST_MOVES = 20
+# Help that took a tenth of a second only can still be seen for so long.
+LINGER_S = 2.0
 
 
 def head(run: Watched, record: RunRecord) -> dict[str, Any]:
@@ -60,15 +62,19 @@ def _port(record: RunRecord, number: tuple[int, int], port: PortRecord) -> dict[
         "routed": report.get("routed", []),
         "busy": [round(part, 2) for part in report.get("busy", [])],
         "state_bytes": report.get("state_bytes", []),
-        "pairs": list(_pairs(port)),
+        "pairs": list(_pairs(port, record)),
         "moves": [[m.seconds, m.what, m.source, m.target, m.amount, m.unit, m.state] for m in moves],
     }
 
 
-def _pairs(port: PortRecord) -> Iterator[dict[str, Any]]:
-    """Who helps whom now, with the part of the rows that are to come."""
-    for skewed, helpers in port.helped.items():
-        for helper in helpers:
+def _pairs(port: PortRecord, record: RunRecord) -> Iterator[dict[str, Any]]:
+    """Who helps whom now, with the part of the rows that are to come, and who did until a moment ago."""
+    for skewed, (seconds, helpers) in port.ended.items():
+        if record.seconds - seconds < LINGER_S and record.ended is None:
+            for helper in helpers:
+                yield {"skewed": skewed, "helper": helper, "share": 0.0, "keys": 0, "over": True}
+    for skewed, helpers in sorted(port.helped.items()):
+        for helper in sorted(helpers):
             share = port.shares.get(skewed, {}).get(helper, 0.0)
             keys = port.handed_keys.get((skewed, helper), 0)
             yield {"skewed": skewed, "helper": helper, "share": round(share, 4), "keys": keys}

@@ -13,6 +13,12 @@ function queued({ hosts }) {
   return disk ? `${bytes(memory)}, ${bytes(disk)} on disk` : bytes(memory);
 }
 
+// The part that is read, without rows that still wait; unknown where nobody knows how much there is to read.
+function done({ part, rows, waiting }) {
+  if (part === null || part === undefined) return null;
+  return rows ? part * Math.max(0, 1 - (waiting ?? 0) / rows) : part;
+}
+
 export class Head {
   constructor(panel, speak) {
     this.panel = panel;
@@ -83,7 +89,7 @@ export class Head {
 
   drawProgress(head) {
     const { progress } = head;
-    const part = head.active ? (progress.part ?? null) : 1;
+    const part = head.active ? done(progress) : 1;
     this.progress.classList.toggle("unknown", part === null);
     if (part === null) this.progress.removeAttribute("aria-valuenow");
     else this.progress.setAttribute("aria-valuenow", String(Math.round(part * 100)));
@@ -94,8 +100,8 @@ export class Head {
       ["time left", head.active && typeof progress.left_s === "number" ? seconds(progress.left_s) : null],
       ["rows a second", progress.rows_per_s ? short(progress.rows_per_s) : null],
       ["rows read", progress.rows ? count(progress.rows) : null],
-      ["rows waiting", progress.waiting ? count(progress.waiting) : null],
-      ["in queues", queued(progress)],
+      ["rows waiting", head.active && progress.waiting ? count(progress.waiting) : null],
+      ["in queues", head.active ? queued(progress) : null],
       ["trust", head.trust === null || head.trust === undefined ? null : `${percent(head.trust)} representative`],
       ["workers", head.workers ? `${count(head.workers)} on ${count(head.hosts)} hosts` : null],
       ["attempt", head.attempt > 1 ? String(head.attempt) : null],

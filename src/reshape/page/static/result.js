@@ -127,14 +127,16 @@ export class Result {
   }
 
   asTable() {
-    const { columns, rows, completeness, final } = this.result;
+    const { columns, rows, completeness, final, estimates } = this.result;
     const numbers = columns.map((column) => NUMBER.test(column.type));
     const heads = columns.map((column, at) => [column.name, numbers[at]]);
     const withPart = completeness && !final;
+    const guesses = Object.entries(estimates ?? {}).filter(([, found]) => found.value.some((value) => value !== null));
+    const interval = (found, at) => (found.low[at] === null ? "" : `${short(found.value[at])} (${short(found.low[at])} to ${short(found.high[at])})`);
     return table(
       withPart ? "The running result; complete: the part of a row's input that has been processed" : "The result",
-      withPart ? [...heads, ["complete", true]] : heads,
-      rows.map((row, at) => [...row.map(cell), ...(withPart ? [percent(completeness[at])] : [])]),
+      [...heads, ...(withPart ? [["complete", true]] : []), ...guesses.map(([column]) => [`${columns[column].name} in the end, 95 %`, true])],
+      rows.map((row, at) => [...row.map(cell), ...(withPart ? [percent(completeness[at])] : []), ...guesses.map(([, found]) => interval(found, at))]),
     );
   }
 }

@@ -134,7 +134,7 @@ export class Workers {
 
   drawPairs(port) {
     const lines = port.pairs.map((pair) => {
-      const share = pair.share ? `${percent(pair.share)} of its rows to come` : pair.keys ? `${count(pair.keys)} keys` : "rows that wait";
+      const share = pair.over ? "nothing any more" : pair.share ? `${percent(pair.share)} of its rows to come` : pair.keys ? `${count(pair.keys)} keys` : "rows that wait";
       return [`${pair.skewed}-${pair.helper}`, `worker ${pair.skewed} gives worker ${pair.helper} ${share}`];
     });
     const text = JSON.stringify(lines);
@@ -181,7 +181,7 @@ function arrow(from, to, low, end, giver, step, pair) {
   const share = pair.share ? percent(pair.share) : "";
   return svg(
     "g",
-    { "data-arrow": `${pair.skewed}-${pair.helper}` },
+    { "data-arrow": `${pair.skewed}-${pair.helper}`, class: pair.over ? "over" : null },
     svg("path", { class: "arrow", d: `M${from},${Math.max(high + 8, low)} V${high + 6} Q${from},${high} ${from + turn},${high} H${to - turn} Q${to},${high} ${to},${high + 6} V${tip - 7}` }),
     svg("path", { class: "arrow-head", d: `M${to - 5},${tip - 8} L${to + 5},${tip - 8} L${to},${tip} Z` }),
     share && step > 46 ? svg("text", { x: to + 5, y: high + 19, text: share }) : null,
