@@ -30,9 +30,6 @@ class MaxBy(OfColumns):
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return ByAnotherLogic(fields, "max_by", largest=True)
 
-    def text(self, names: Sequence[str]) -> str:
-        return f"max_by({', '.join(names)})"
-
 
 @spark_function("MinBy", "min_by")
 @dataclass(frozen=True, slots=True)
@@ -41,9 +38,6 @@ class MinBy(OfColumns):
 
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return ByAnotherLogic(fields, "min_by", largest=False)
-
-    def text(self, names: Sequence[str]) -> str:
-        return f"min_by({', '.join(names)})"
 
 
 @spark_function("MaxMinByK", "max_by and min_by of several rows")

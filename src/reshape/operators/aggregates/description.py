@@ -5,6 +5,7 @@ Frozen data that travels to tasks: what it computes is in its `logic`, which is 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,9 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 
 from reshape.operators.aggregates.base import AggregateLogic
+
+# Between two words of a class's name.
+_WORDS = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
 class SparkCall(Protocol):
@@ -90,7 +94,12 @@ class Aggregate(ABC):
 
     def text(self, names: Sequence[str]) -> str:
         """The call as people write it, given the names of the columns that it reads."""
-        return f"{type(self).__name__.lower()}({', '.join(names)})"
+        return f"{self.function_name()}({', '.join(names)})"
+
+    @classmethod
+    def function_name(cls) -> str:
+        """What Spark calls the function, as far as the class has its name: regr_slope for RegrSlope."""
+        return _WORDS.sub("_", cls.__name__).lower()
 
 
 @dataclass(frozen=True, slots=True)

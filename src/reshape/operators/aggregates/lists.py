@@ -60,9 +60,6 @@ class CollectList(OfColumn):
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return CollectListLogic(fields[0], self.ignore_nulls)
 
-    def text(self, names: Sequence[str]) -> str:
-        return f"collect_list({', '.join(names)})"
-
 
 @spark_function("CollectSet", "collect_set")
 @dataclass(frozen=True, slots=True)
@@ -71,9 +68,6 @@ class CollectSet(CollectList):
 
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return DistinctLogic(fields, CollectListLogic(fields[0], self.ignore_nulls))
-
-    def text(self, names: Sequence[str]) -> str:
-        return f"collect_set({', '.join(names)})"
 
 
 @spark_function("Median", "median")

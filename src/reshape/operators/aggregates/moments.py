@@ -43,7 +43,7 @@ class _OfNumbers(OfColumn):
         return cls(call.name, call.column(uncast=True), legacy=not call.function.nullOnDivideByZero())
 
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
-        return MomentsLogic(fields[0], type(self).__name__.lower(), self.order, self.value, legacy=self.legacy)
+        return MomentsLogic(fields[0], self.function_name(), self.order, self.value, legacy=self.legacy)
 
     @staticmethod
     def value(of: Moments) -> tuple[Doubles, Mask]:

@@ -139,7 +139,7 @@ class PairLogic(AggregateLogic):
     def __init__(self, fields: Sequence[pa.Field], of: _OfPairs) -> None:
         for field in fields:
             if not (pat.is_integer(field.type) or pat.is_floating(field.type) or pat.is_decimal(field.type)):
-                raise unsupported(type(of).__name__.lower(), field)
+                raise unsupported(of.function_name(), field)
         self._of = of
 
     def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:

@@ -63,6 +63,9 @@ class ListAgg(OfColumn):
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return ListAggLogic(fields, self)
 
+    def text(self, names: Sequence[str]) -> str:
+        return f"listagg({', '.join(names)})"
+
 
 class ListAggLogic(AggregateLogic):
     """Keeps all values, and what they are ordered by; they are put together at the end."""
