@@ -130,7 +130,7 @@ class CrowdedDriver:
         """Hosts that come one after the other; some wait for the rest, and nobody asks twice."""
 
         def arrive(host: int) -> None:
-            self.attempts.reported(Sender(RUN, 0, f"host-{host}"), HostReady(host, 1, host, f"grpc://10.0.0.1:{host}"))
+            self.attempts.reported(Sender(RUN, 0, f"host-{host}"), HostReady(host, 1, host, f"tcp://10.0.0.1:{host}"))
 
         arrivals = [threading.Thread(target=arrive, args=(host,)) for host in range(hosts)]
         for arrival in arrivals:

@@ -12,7 +12,7 @@ from multiprocessing.synchronize import Event
 from _crowd import RUN, Crowd
 
 from reshape.driver.board import MOST_WAITING
-from reshape.exchange.flight import call, connect
+from reshape.exchange.transport.client import call, connect
 from reshape.protocol.codec import Poll, decode_orders, encode_poll
 from reshape.protocol.link import ControlLink, FlowAddress
 from reshape.protocol.newest import Counted

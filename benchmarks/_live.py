@@ -22,7 +22,7 @@ import pyarrow as pa
 from _cpu import Neighbours
 from pyspark.sql import DataFrame, SparkSession
 
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.machine.java import ensure_java
 from reshape.sim import metrics
 

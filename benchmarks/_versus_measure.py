@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType
 
-from reshape.flow import Flow
+from reshape.flows import Flow
 
 LIMIT_S = 1800.0  # only bounds the wait for a flow that is stuck
 LOOK_S = 0.01  # how exact the time of a first partial result is

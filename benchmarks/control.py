@@ -27,7 +27,7 @@ import reshape
 from reshape.control.balancing import Balancing
 from reshape.driver.port_control import PortControl
 from reshape.driver.service import DriverService
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.host.host import HostSettings
 from reshape.host.loop import HostLoop
 from reshape.operators.relay import RelaySpec

@@ -16,7 +16,7 @@ from _live import main, run_flow, say, verdict
 from pyspark.sql import SparkSession
 
 import reshape
-from reshape.flow import Flow
+from reshape.flows import Flow
 
 US_PER_ROW = 20
 ROWS, QUICK_ROWS = 600_000, 20_000

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
-from reshape.flow import Flow
+from reshape.flows import Flow
 
 WORKERS = 4
 AT_LEAST = 1.7

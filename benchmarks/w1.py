@@ -28,7 +28,7 @@ from reshape.control.settings import StrategySettings
 from reshape.control.strategies import build
 from reshape.datasets.tweet_tables import slang, tweets
 from reshape.datasets.tweets import ARIZONA, CALIFORNIA, TEXAS, TOTAL
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.kernels.hashing import hash_rows, owners
 from reshape.sim import metrics
 from reshape.sim.experiments.measuring import Ratio, load_balancing, pair_of, ttr

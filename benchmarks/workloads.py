@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import reshape
 from reshape.datasets import synthetic_tables, tpc_tables
 from reshape.datasets.synthetic import RISING_KEY, SKEWED_KEY, changing_distribution
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.kernels.hashing import hash_rows, owners
 from reshape.sim.metrics import candlestick
 

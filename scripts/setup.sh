@@ -87,5 +87,23 @@ elif ! uv_install "${pinned[@]}"; then
 fi
 pip_install --no-deps --no-build-isolation -e .
 
+# The tests of the live page drive a browser. Nothing else needs it, so its absence is no error here.
+add_browser() {
+    local browser
+    for browser in chromium chromium-browser google-chrome; do
+        if command -v "$browser" >/dev/null; then return; fi
+    done
+    if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
+        say "no Chromium here: the browser tests of the live page will be left out (on Debian: sudo apt-get install chromium)"
+        return
+    fi
+    say "installing chromium, for the browser tests of the live page"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1 ||
+        { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } ||
+        say "apt-get could not install chromium; install it by hand to run the browser tests"
+}
+add_browser
+
 touch "$stamp"
 say "done; the command is $venv/bin/reshape"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +30,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker("jvm")
+    if _no_browser_possible():
+        items[:] = [item for item in items if "browser" not in getattr(item, "fixturenames", ())]
+
+
+def chromium() -> str | None:
+    """The browser for the tests of the live page."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return os.environ.get("RESHAPE_CHROMIUM") or next((path for name in names if (path := shutil.which(name))), None)
+
+
+def _no_browser_possible() -> bool:
+    """Only root can install one: whoever is not is told, and has everything else tested."""
+    return chromium() is None and os.geteuid() != 0
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if _no_browser_possible():
+        terminalreporter.write_line(
+            "the browser tests of the live page were left out: there is no Chromium (sudo apt-get install chromium)"
+        )
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str | None:
+    return chromium()
 
 
 @pytest.fixture(scope="session")

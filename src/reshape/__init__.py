@@ -30,8 +30,9 @@ if TYPE_CHECKING:
         TooFewSlots,
         UnsuitableSession,
     )
-    from reshape.flow import Flow
+    from reshape.flows import Flow
     from reshape.grouped import GroupedFlow
+    from reshape.inspection.records import Inspection
     from reshape.kernels.hashing import UnsupportedKeyType
     from reshape.observe.listeners import QueryListener, QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
     from reshape.observe.progress import QueryProgress
@@ -55,6 +56,7 @@ __all__ = [
     "FlowError",
     "FlowFailed",
     "GroupedFlow",
+    "Inspection",
     "JavaNotFound",
     "KeyTypesDiffer",
     "NotSupported",
@@ -78,15 +80,19 @@ __all__ = [
     "__version__",
     "add_listener",
     "aggregate",
+    "flow",
+    "inspect",
     "local_session",
     "read",
     "remove_listener",
+    "start",
 ]
 
 # Where the classes are that are imported when they are first used.
 _MODULES = {
-    "Flow": "reshape.flow",
+    "Flow": "reshape.flows",
     "GroupedFlow": "reshape.grouped",
+    "Inspection": "reshape.inspection.records",
     "Query": "reshape.query",
     "NotSupported": "reshape.plan.analysis",
     "UnsupportedKeyType": "reshape.kernels.hashing",
@@ -127,9 +133,24 @@ def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
 
     Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
     """
-    from reshape.flow import Flow
+    from reshape.flows import Flow
 
     return Flow.read(df, **options)
+
+
+def flow(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
+    """Return a flow of any DataFrame, such as ``spark.sql(text)``: its joins, groupings and sorts run in hosts.
+
+    What hosts cannot do better Spark does, with the reason in ``explain()``. The result is that of the DataFrame.
+    """
+    from reshape.planned import PlannedFlow
+
+    return PlannedFlow.of(df, **options)
+
+
+def start(df: DataFrame, **options: Unpack[FlowOptions]) -> Query:
+    """Run any DataFrame as a flow in the background: ``flow(df, **options).start()``."""
+    return flow(df, **options).start()
 
 
 def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
@@ -141,6 +162,18 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
     from reshape.plan.resolve import user_column
 
     return user_column(function, columns)
+
+
+def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = None) -> Inspection:
+    """Look which keys of a query's joins, groupings, windows and sorts are hot, and return what comes of it.
+
+    Keys are counted on samples of ``rows`` rows (200,000 unless given), so that a large query takes seconds. Hot is
+    meant for so many ``workers``, the session's slots unless given. Print it, or let a notebook show it.
+    """
+    from reshape.inspection.inspect import ROWS
+    from reshape.inspection.inspect import inspect as look
+
+    return look(df, ROWS if rows is None else rows, workers)
 
 
 def add_listener(listener: QueryListener) -> None:

@@ -21,7 +21,7 @@ from reshape.control.strategies import STRATEGIES
 from reshape.errors import SettingError
 from reshape.exchange.addresses import Listening
 from reshape.exchange.certificates import check_cryptography, own_certificate
-from reshape.exchange.flight import Tls
+from reshape.exchange.transport.access import Tls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reshape.errors import FlowError
+from reshape.kernels.keys import check_keys
 from reshape.operators.group_by import GroupBySpec
+from reshape.operators.group_map import GroupMapSpec
+from reshape.plan.group_functions import Conversion, Form, UserGroupFunction
 from reshape.plan.resolve import NotSupported, ResolvedGrouping, UserColumn, resolve_grouping
-from reshape.plan.sendable import check_sendable
+from reshape.plan.sendable import check_sendable, function_name
 from reshape.plan.tree import Tree
-from reshape.plan.two_sided import refuse_twice
+from reshape.plan.two_sided import column_number, refuse_twice
+from reshape.plan.types import to_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
+    from pyspark.sql.types import StructType
 
-    from reshape.flow import Flow
+    from reshape.flows import Flow
 
 
 class GroupedFlow:
@@ -62,6 +68,31 @@ class GroupedFlow:
     def max(self, *columns: str) -> Flow:
         """Compute the greatest values of these columns, or of all numeric ones."""
         return self._grouped(lambda grouped: grouped.max(*columns))
+
+    def applyInPandas(self, func: Callable[..., Any], schema: str | StructType) -> Flow:  # noqa: N802
+        """Call a function with the rows of each group as a `pandas.DataFrame`, as PySpark's `applyInPandas`."""
+        return self._applied("applyInPandas", func, schema)
+
+    def applyInArrow(self, func: Callable[..., Any], schema: str | StructType) -> Flow:  # noqa: N802
+        """Call a function with the rows of each group as a `pyarrow.Table`, as PySpark's `applyInArrow`."""
+        return self._applied("applyInArrow", func, schema)
+
+    def _applied(self, what: str, func: Callable[..., Any], schema: str | StructType) -> Flow:
+        """What PySpark makes of the call says what the function takes, and what is wrong with it."""
+        from pyspark.sql.types import StructType
+
+        tree = self._flow._tree
+        keys = tuple(column_number(tree, key, "groupBy") for key in self._keys)
+        check_keys(what, tree.schema, keys)
+        source = tree.input()
+        named = [source.column(key) for key in keys]
+        check_sendable(func, f"{what}: the function {function_name(func)}")
+        plan = source.ask(what, lambda df: getattr(df.groupBy(*named), what)(func, schema))
+        made = StructType.fromJson(json.loads(plan.schema().json()))
+        form = Form(int(plan.functionExpr().evalType()))
+        function = UserGroupFunction(func, form, keys, made, Conversion.of(source.df))
+        label = f"{what}({function_name(func)})"
+        return self._flow._with(tree.through(GroupMapSpec(tree.schema, keys, function, to_arrow(made), label)))
 
     def _grouped(
         self,

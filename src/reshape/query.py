@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import pyarrow as pa
 
+from reshape.catalyst.shape import Shape
 from reshape.driver.attempts import TEARDOWN_S
 from reshape.driver.job_properties import JobProperties
 from reshape.driver.journal import Journal
@@ -19,9 +20,12 @@ from reshape.driver.slot_watch import Expected
 from reshape.driver.task_errors import in_short
 from reshape.errors import FlowCancelled, FlowFailed, ReshapeError
 from reshape.observe.estimates import Estimate
+from reshape.observe.page_address import with_page
 from reshape.observe.progress import QueryProgress
 from reshape.observe.representativeness import Shown
 from reshape.observe.top import StickyTop, Top
+from reshape.page.runs import RUNS, LiveRun
+from reshape.page.server import open_page
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,26 +47,27 @@ class QueryStatus(TypedDict):
 
 
 class Query:
-    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`.
+    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
 
-    ``url`` is where a live page shows it; None while there is none.
-    """
-
-    def __init__(self, launched: LaunchedFlow, explained: str) -> None:
-        self.url: str | None = None
+    def __init__(
+        self, launched: LaunchedFlow, explained: str, result: DataFrame | None = None, shape: Shape | None = None
+    ) -> None:
+        """``result``: what the query gives, where that is more than the flow's rows; ``shape`` makes running results
+        look like it."""
         self._explained = explained
         self._tops: dict[tuple[int, str | None], StickyTop] = {}
         self._journal = Journal(launched.identity, launched.attempts)
         flow = self._flow = launched.attempts
+        self._result = launched.df if result is None else result
+        self._shape = shape
         self._flows = launched.flows
-        self._df = launched.df
         self._kept = launched.kept
-        self._group = f"reshape-query-{flow.name}"
-        self._properties = JobProperties(self._df.sparkSession.sparkContext)
+        self._properties = JobProperties(self._result.sparkSession.sparkContext)
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._stopped = False
         self._turn = self._flows.turns.enter(launched.slots, self._stop)
+        self._number = RUNS.add(LiveRun(flow.plan.name, self, flow.record, flow.look))
         self._thread = threading.Thread(target=self._run, name=f"reshape-query-{flow.name}", daemon=True)
         self._journal.start()
         self._thread.start()
@@ -144,15 +149,22 @@ class Query:
         """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
             raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self._state()}")
-        return self._df
+        return self._result
 
     def partial(self) -> pa.Table | None:
         """Return the result as it stands: running aggregates, or a sample of rows; None before there is any."""
-        return self._flow.partial()
+        table = self._flow.partial()
+        if table is None or self._shape is None:
+            return table
+        shaped = self._shape.of(table)
+        return None if shaped is None else shaped.table
 
     def shown(self) -> Shown | None:
         """Return the running result with how representative it is of the input so far, as a whole and row by row."""
-        return self._flow.shown()
+        shown = self._flow.shown()
+        if shown is None or self._shape is None:
+            return shown
+        return self._shape.applied(shown)
 
     def top(self, n: int = 10, by: str | None = None) -> Top | None:
         """Return the ``n`` largest rows of the running result by a column of numbers (the first aggregate unless
@@ -163,7 +175,8 @@ class Query:
         if shown is None:
             return None
         if (n, by) not in self._tops:
-            self._tops[n, by] = StickyTop(n, by, self._flow.plan.result_keys)
+            keys = self._flow.plan.result_keys if self._shape is None else self._shape.keys(self._flow.plan.result_keys)
+            self._tops[n, by] = StickyTop(n, by, keys)
         return self._tops[n, by].choose(shown.table, shown.left_out, final=shown.final)
 
     def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
@@ -197,16 +210,26 @@ class Query:
         if self._done.is_set():
             self._thread.join()
 
+    @property
+    def url(self) -> str:
+        """The address of the live page, for a browser on this machine. Whoever has it may see and stop all queries of
+        this process. The page is served from the first call to the end of the process."""
+        return open_page().url(self._number)
+
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
         self._kept.unpersist()
+
+    @property
+    def _group(self) -> str:
+        return f"reshape-query-{self._flow.name}"
 
     def _stop(self, cause: str) -> None:
         """Whatever the flow's thread is about to do next is refused: its turn, its hosts' meeting, its Spark jobs.
         Returns when it has ended."""
         self._flows.turns.withdraw(self._turn)
         self._flow.stop("the driver", cause)
-        context = self._df.sparkSession.sparkContext
+        context = self._result.sparkSession.sparkContext
         deadline = time.monotonic() + TEARDOWN_S
         # Again and again: a job that is about to be submitted is not there to be cancelled yet.
         while context._jsc is not None and time.monotonic() < deadline:
@@ -226,7 +249,7 @@ class Query:
                 raise self._flow.failure or FlowFailed("the driver", "it was stopped")
             self._flows.watch.expect(expected)
             self._properties.use()
-            self._df.sparkSession.sparkContext.setJobGroup(self._group, f"reshape {self._flow.name}", True)
+            self._result.sparkSession.sparkContext.setJobGroup(self._group, with_page(f"reshape {self._flow.name}"), True)
             self._kept.persist(StorageLevel.MEMORY_AND_DISK)  # not sooner: a flow that is queued has nothing to free
             self._kept.count()
         except Exception as error:
@@ -249,7 +272,7 @@ class Query:
         # Hosts that Spark has killed without starting them again say nothing; nobody may wait for them.
         self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
         if _TOO_FEW_SLOTS in str(error):
-            first = too_few_slots(self._df.sparkSession, self._turn.flow)
+            first = too_few_slots(self._result.sparkSession, self._turn.flow)
         self._error = FlowCancelled(f"{self._flow.name} was stopped") if self._stopped else first or error
         if self._error is not error:
             self._error.__cause__ = error

@@ -45,8 +45,34 @@ def test_holistic(tmp_path: Path) -> None:
         assert max(rows["reshape"]) < max(rows["none"])
 
 
+@pytest.mark.jvm
+def test_windows(tmp_path: Path) -> None:
+    figures = quick("windows", tmp_path)
+    emulated, real = figures["emulated"], figures["real"]
+    assert len(emulated["verdicts"]) == len(real["verdicts"]) == 1
+    rows = emulated["rows"]
+    assert sum(rows["none"]) == sum(rows["reshape"]) == 2_000
+    # The heaviest worker gives away a good part of its rows, whatever the machine is busy with.
+    assert max(rows["reshape"]) < max(rows["none"])
+    assert all(seconds > 0 for runs in real["seconds"].values() for seconds in runs)
+
+
 def test_crowd(tmp_path: Path) -> None:
     figures = quick("crowd", tmp_path)
     for of_size in figures["results"]:
         assert all(of_size[part]["cpu_s_per_s"] > 0 for part in ("handling", "calls"))
         assert of_size["calls"]["reports_per_s"] > 0
+
+
+@pytest.mark.jvm
+def test_queries(tmp_path: Path) -> None:
+    figures = quick("queries", tmp_path)
+    for kind in ("uniform", "skewed"):
+        assert all(each["ways"]["reshape"]["seconds"][0] > 0 for each in figures["results"][kind].values())
+        assert figures["totals"][kind]["flow_over_spark"] > 0
+
+
+def test_transport(tmp_path: Path) -> None:
+    figures = quick("transport", tmp_path)
+    assert all(run["gb_per_s"] > 0 for runs in figures["streams"].values() for run in runs)
+    assert all(run["ms"] > 0 for runs in figures["calls"].values() for run in runs)

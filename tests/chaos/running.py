@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from reshape.control.balancing import Balancing
 from reshape.driver import bounds
-from reshape.exchange.flight import Outlet
+from reshape.exchange.transport.streams import Outlet
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
 from reshape.sender import flushing

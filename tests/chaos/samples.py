@@ -20,6 +20,9 @@ from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
 from reshape.operators.sort import SortSpec
+from reshape.operators.window import WindowSpec
+from reshape.operators.windows.ranks import RowNumber
+from reshape.operators.windows.sums import Sum as RunningSum
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.physical import PhysicalPlan
 from reshape.plan.planner import Planner
@@ -132,6 +135,23 @@ def sort() -> Sample:
     )
 
 
+def window() -> Sample:
+    """A place and a running sum within each key, by values that tell all rows apart."""
+    sent = sent_rows()
+    spec = WindowSpec(SCHEMA, (0,), Ordering((SortKey.descending(1),)), (RowNumber("n"), RunningSum("s", 1)))
+
+    def expected() -> list[Row]:
+        so_far: dict[int, tuple[int, int]] = {}
+        rows = []
+        for key, value in sorted(rows_of(sent), reverse=True):
+            place, total = so_far.get(key, (0, 0))
+            so_far[key] = place + 1, total + value
+            rows.append((key, value, *so_far[key]))
+        return rows
+
+    return Sample(OperatorNode((SourceNode(0, SCHEMA),), spec), (sent,), expected)
+
+
 def distinct() -> Sample:
     few = few_rows()
     return Sample(OperatorNode((SourceNode(0, SCHEMA),), DistinctSpec(SCHEMA)), (few,), lambda: list(set(rows_of(few))))
@@ -171,6 +191,7 @@ SAMPLES: dict[str, Callable[[], Sample]] = {
     "group": lambda: group(combined=False),
     "combined group": lambda: group(combined=True),
     "sort": sort,
+    "window": window,
     "distinct": distinct,
     "intersect": lambda: set_probe("intersect"),
     "subtract": lambda: set_probe("subtract"),

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
-from reshape.flow import Flow
+from reshape.flows import Flow
 
 from ..flows.compare import check
 from ..flows.running import Rig

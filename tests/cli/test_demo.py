@@ -71,6 +71,10 @@ def assert_consistent(lines: list[str]) -> None:
     assert all(part[1] > 0 for part in parts)
     assert any("Both flows counted what Spark itself counts" in line for line in lines)
     assert any("is skewed" in line for line in lines)
+    told = " ".join(" ".join(lines).split())
+    assert "Real files: 200,000 sales in Parquet" in told
+    assert "Both gave the same rows." in told
+    assert "What was emulated, by waiting: the cost of a row" in told
 
 
 def test_output_that_cannot_move_gets_snapshots_and_a_summary(place: Place) -> None:

@@ -1,4 +1,3 @@
-import argparse
 import os
 import subprocess
 import sys
@@ -6,28 +5,30 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+import typer
 
 import reshape
 from reshape.cli import main as entry
 from reshape.errors import ReshapeError
 
 
-def with_command(monkeypatch: pytest.MonkeyPatch, run: Callable[[argparse.Namespace], int]) -> None:
-    def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-        subparsers.add_parser("try").set_defaults(run=run)
+def with_command(monkeypatch: pytest.MonkeyPatch, run: Callable[[], int]) -> None:
+    def add(app: typer.Typer) -> None:
+        app.command("try")(run)
+        app.command("other")(lambda: 0)  # one command alone would need no name
 
-    monkeypatch.setattr(entry, "COMMANDS", (SimpleNamespace(add_parser=add_parser),))
+    monkeypatch.setattr(entry, "COMMANDS", (SimpleNamespace(add=add),))
 
 
-def raising(error: BaseException) -> Callable[[argparse.Namespace], int]:
-    def run(_: argparse.Namespace) -> int:
+def raising(error: BaseException) -> Callable[[], int]:
+    def run() -> int:
         raise error
 
     return run
 
 
 def test_exit_code_is_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_command(monkeypatch, lambda _: 7)
+    with_command(monkeypatch, lambda: 7)
     assert entry.main(["try"]) == 7
 
 
@@ -58,23 +59,46 @@ def test_reader_that_goes_away_is_no_error() -> None:
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        entry.main(["--version"])
-    assert caught.value.code == 0
+    assert entry.main(["--version"]) == 0
     assert capsys.readouterr().out == f"reshape {reshape.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"]])
-def test_missing_or_unknown_command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        entry.main(arguments)
-    assert caught.value.code == 2
-    assert "reshape: error:" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "arguments", [[], ["nonsense"], ["doctor", "--nonsense"], ["simulate", "--seed", "x"], ["run"]]
+)
+def test_what_makes_no_sense(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("reshape: error:")
+    assert "Try: reshape" in said
+    assert len(said.splitlines()) == 1
 
 
-def test_building_the_parser_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("command", ["run", "inspect", "replay", "demo", "simulate", "doctor"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main([command, "--help"]) == 0
+    assert f"reshape {command}" in capsys.readouterr().out
+
+
+def test_a_shell_completes_commands_and_names() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "reshape.cli.main"],
+        env={
+            **os.environ,
+            "_RESHAPE_COMPLETE": "complete_bash",
+            "COMP_WORDS": "reshape simulate he",
+            "COMP_CWORD": "2",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.stdout.split() == ["heavy-hitter"]
+
+
+def test_building_the_commands_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from reshape.cli.main import build_parser; build_parser();"
+        "import sys; from reshape.cli.main import build_app; build_app();"
         "print({'pyspark', 'pandas', 'pyarrow', 'numpy', 'rich'} & set(sys.modules) or '')"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.machine.java import ensure_java
 
 KINDS = ("inner", "left", "right", "full", "left_semi", "left_anti")

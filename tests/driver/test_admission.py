@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import flight
 
 from reshape.driver.attempts import Attempts
 from reshape.driver.execution import Execution
 from reshape.driver.service import DriverService
-from reshape.exchange.flight import NoteLine, call, connect
+from reshape.exchange.errors import CallFailed
 from reshape.exchange.tally import NO_COUNTS, RouterCounts
+from reshape.exchange.transport.client import call, connect
+from reshape.exchange.transport.streams import NoteLine
 from reshape.kernels.ordering import Ordering, SortKey
 from reshape.operators.relay import RelaySpec
 from reshape.operators.sort import SortSpec
@@ -157,10 +158,10 @@ def test_a_listener_answers_what_is_no_message_with_an_error_and_serves_on(regis
         (HARMLESS.replace(b"[0,0,0]", b"[0,0,-1]"), r"ScatteredSent\.host must be a number from 0 to 65535, got -1"),
         (HARMLESS.replace(b'"run"', b'"walk"'), "no flow 'walk' here"),
     ):
-        with pytest.raises(flight.FlightServerError, match=what):
+        with pytest.raises(CallFailed, match=what):
             registered.report(body)
         assert decode_answer(registered.report(HARMLESS)) is None
-    with pytest.raises(flight.FlightServerError, match="Poll must be a list of 3 fields"):
+    with pytest.raises(CallFailed, match="Poll must be a list of 3 fields"):
         call(registered.client, "orders", b"{}", 10.0)
     assert b"is over" in call(registered.client, "orders", encode_poll(Poll(Sender("run", 7, "host-0"), 0)), 10.0)
 
@@ -168,7 +169,7 @@ def test_a_listener_answers_what_is_no_message_with_an_error_and_serves_on(regis
 def test_a_line_of_notes_that_brings_no_message_ends_alone(registered: Registered) -> None:
     line = NoteLine(registered.client)
     line.send(b"none")
-    with pytest.raises(flight.FlightServerError, match="must be JSON"):
+    with pytest.raises(CallFailed, match="must be JSON"):
         line.close()
     again = NoteLine(registered.client)
     again.send(HARMLESS)
@@ -176,7 +177,7 @@ def test_a_line_of_notes_that_brings_no_message_ends_alone(registered: Registere
 
 
 def test_a_host_that_the_flow_has_not_got_does_not_meet_the_others(registered: Registered) -> None:
-    stranger = Reports(Sender("run", 0, "host-2"), "", 0, (HostReady(HOSTS, 0, 0, "grpc://nowhere:1"),))
-    with pytest.raises(flight.FlightServerError, match=r"HostReady\.host must be below 2, got 2"):
+    stranger = Reports(Sender("run", 0, "host-2"), "", 0, (HostReady(HOSTS, 0, 0, "tcp://nowhere:1"),))
+    with pytest.raises(CallFailed, match=r"HostReady\.host must be below 2, got 2"):
         registered.report(encode_reports(stranger))
     assert registered.attempts.newest is None

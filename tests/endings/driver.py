@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.machine.java import ensure_java
 
 ROWS = 200_000

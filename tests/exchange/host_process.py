@@ -20,7 +20,7 @@ from reshape.driver.attempts import Attempts, unique_name
 from reshape.driver.cluster import TaskFate
 from reshape.driver.execution import Execution
 from reshape.driver.service import DriverService
-from reshape.exchange.flight import Access
+from reshape.exchange.transport.access import Access
 from reshape.host.host import Host, HostSettings
 from reshape.operators.relay import RelaySpec
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port

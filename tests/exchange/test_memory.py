@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import flight
 
-from reshape.exchange.flight import Access, connect
+from reshape.exchange.errors import ExchangeError, NotAdmitted
+from reshape.exchange.transport.access import Access
+from reshape.exchange.transport.client import call, connect
+from reshape.exchange.transport.streams import Outlet
 from reshape.exchange.wire import StreamName
 
 from .host_process import LIMIT_S, SCHEMA, FedFlow, Partition, relay
@@ -144,11 +146,10 @@ def test_a_running_flow_refuses_strangers(directory: Path, gate: Path, secret: s
         for location in (flow.location, *flow.locations):
             with connect(location, Access(secret)) as client:
                 for action in ("report", "orders"):
-                    with pytest.raises(flight.FlightUnauthenticatedError, match="secret is missing or wrong"):
-                        list(client.do_action(flight.Action(action, b"{}")))
-                with pytest.raises(flight.FlightUnauthenticatedError, match="secret is missing or wrong"):
-                    writer, _ = client.do_put(flight.FlightDescriptor.for_command(name.pack()), SCHEMA)
-                    writer.close()
+                    with pytest.raises(NotAdmitted, match="secret is missing or wrong"):
+                        call(client, action, b"{}", LIMIT_S)
+                with pytest.raises(ExchangeError, match="secret is missing or wrong"):
+                    Outlet(client, name, SCHEMA)
 
     said = flow.run(gate, directory, intrude)
     assert (said["rows"], said["error"]) == (PARTITIONS * 8 * BATCH_ROWS, "")

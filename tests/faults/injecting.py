@@ -15,12 +15,13 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
-from pyarrow import flight
 
 from reshape.driver.service import DriverService
-from reshape.exchange import flight as exchange
-from reshape.exchange.flight import NoteLine, Outlet
+from reshape.exchange.errors import Unreachable
 from reshape.exchange.spill import Segment
+from reshape.exchange.transport import client
+from reshape.exchange.transport.listener import Listener
+from reshape.exchange.transport.streams import NoteLine, Outlet
 from reshape.exchange.wire import Envelope
 from reshape.protocol import link
 from reshape.protocol.codec import decode_orders, decode_poll, decode_reports
@@ -121,13 +122,13 @@ class Injector:
             yield
 
 
-def _broke() -> flight.FlightUnavailableError:
-    return flight.FlightUnavailableError("the connection broke (a fault of this test)")
+def _broke() -> Unreachable:
+    return Unreachable("the connection broke (a fault of this test)")
 
 
 def _in_calls(injector: Injector) -> Any:
     """Reports and polls of tasks."""
-    call = exchange.call
+    call = client.call
 
     def reporting(body: bytes, send: Callable[[], bytes]) -> bytes:
         message = decode_reports(body)
@@ -172,9 +173,9 @@ def _in_calls(injector: Injector) -> Any:
             last_orders[task] = answer
         return answer
 
-    def faulty(client: Any, action: str, body: bytes, timeout_s: float) -> bytes:
+    def faulty(to: client.Client, action: str, body: bytes, timeout_s: float) -> bytes:
         def send() -> bytes:
-            return call(client, action, body, timeout_s)
+            return call(to, action, body, timeout_s)
 
         return reporting(body, send) if action == "report" else polling(body, send)
 
@@ -264,5 +265,7 @@ def _on_disk(injector: Injector) -> Any:
     return patch.object(Segment, "_write_stream", faulty)
 
 
-def cut_connections(port: int) -> None:
-    exchange._cut_connections(port)
+def cut_connections(listener: Listener) -> None:
+    """Reset all that it has accepted."""
+    with listener._changed:
+        listener._cut()

@@ -140,7 +140,7 @@ class HostTask:
 
     def cut(self) -> None:
         """Reset all connections to this host."""
-        cut_connections(self._host._listener.port)
+        cut_connections(self._host._listener)
 
     def kill(self) -> None:
         """Nobody hears of this host any more, and nobody can reach it. What is left of it here is put away."""
@@ -235,13 +235,15 @@ class FaultyFlow:
         self._driver_killed = True
         listener, self._service._listener = self._service._listener, None
         if listener is not None:
-            cut_connections(listener.port)
+            cut_connections(listener)
             listener.shutdown()
         self.cluster.open_gates()
 
     def _cut(self, peer: str) -> None:
         if peer == "driver":
-            cut_connections(int(self._location.rpartition(":")[2]))
+            listener = self._service._listener
+            if listener is not None:
+                cut_connections(listener)
         for task in self._tasks:
             if peer == f"host {task.index}":
                 task.cut()

@@ -17,7 +17,7 @@ from reshape.control.profile import OperatorProfile
 from reshape.control.settings import StrategySettings
 from reshape.driver import attempts, execution, service
 from reshape.errors import ReshapeError
-from reshape.exchange import flight
+from reshape.exchange.transport import listener
 from reshape.host import host
 from reshape.host.moves import peers
 from reshape.protocol import link
@@ -47,7 +47,7 @@ _LIMITS = {
     (host, "NUMBER_S"): 3.0,
     (execution, "LEAVE_S"): 0.5,
     (execution, "SILENT_S"): 6.0,
-    (flight, "GRACE_S"): 0.05,
+    (listener, "GRACE_S"): 0.05,
     (peers, "RECALL_S"): 3.0,
 }
 
@@ -125,7 +125,7 @@ class Remains:
 
 
 def _threads() -> list[threading.Thread]:
-    """All but those that belong to gRPC, which keeps its own for a while: Python knows them only by name."""
+    """All but those that Arrow makes for its own: Python knows them only by name."""
     return [thread for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import reshape
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.host.host import HostSettings
 from reshape.plan.physical import PhysicalPlan
 from reshape.scan.scan import Scan

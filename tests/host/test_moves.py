@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from reshape.errors import FlowFailed
-from reshape.exchange.flight import Access
 from reshape.exchange.queues import HostQueues
+from reshape.exchange.transport.access import Access
 from reshape.exchange.wire import Purpose, StreamName
 from reshape.host.inbox import Inbox
 from reshape.host.moves.carrier import TRIES

@@ -70,3 +70,26 @@ def test_no_name_leaves_the_folder(tmp_path: Path, run: str) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [log.path]
     assert log.path.parent == folder
     assert log.path.stem.endswith("-1") == run.endswith("-1"), "what makes it unique stays"
+
+
+def test_a_long_run_makes_a_bounded_file_that_keeps_decisions(tmp_path: Path) -> None:
+    log = EventLog(str(tmp_path), "run", most_bytes=100_000)
+    for number in range(5_000):
+        log.write("report", number / 10, operator=0, port=0, filling="x" * 200)
+        if number % 100 == 0:
+            log.write("decision", number / 10, text="why")
+    log.close()
+    assert log.path.stat().st_size <= 100_000
+    events = [json.loads(line)["event"] for line in log.path.read_text().splitlines()]
+    assert events.count("decision") == 50
+    assert events[-1] == "report" or "full" not in events
+
+
+def test_a_file_that_is_full_says_so(tmp_path: Path) -> None:
+    log = EventLog(str(tmp_path), "run", most_bytes=10_000)
+    for number in range(1_000):
+        log.write("decision", float(number), text="x" * 100)
+    lines = log.path.read_text().splitlines()
+    assert json.loads(lines[-1])["event"] == "full"
+    assert sum(map(len, lines)) <= 10_300
+    log.close()

@@ -6,12 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
+from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from reshape.kernels.ordering import Ordering
 from reshape.operators.base import Operator
 
 NAN = float("nan")
@@ -92,6 +94,33 @@ def listed(data: pa.Table | Iterable[pa.RecordBatch]) -> list[tuple[Any, ...]]:
         columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
         found += [tuple(plain(value) for value in row) for row in zip(*columns, strict=True)]
     return found
+
+
+def compare(a: Any, b: Any) -> int:
+    """Spark's order of two values that are not null."""
+    if isinstance(a, str | bytes) and a != "NaN" and b != "NaN":
+        a, b = (value.encode() if isinstance(value, str) else value for value in (a, b))
+    elif "NaN" in (a, b) and not (isinstance(a, str) and isinstance(b, str)):
+        return 1 if a == "NaN" else -1
+    return int(a > b) - int(a < b)
+
+
+def in_order(data: pa.Table, ordering: Ordering) -> list[tuple[Any, ...]]:
+    """Python's stable sort with Spark's comparison."""
+
+    def rows_compared(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+        for key in ordering.keys:
+            left, right = a[key.column], b[key.column]
+            if left is None or right is None:
+                if left is not right:
+                    return -1 if (left is None) == key.nulls_first else 1
+                continue
+            result = compare(left, right)
+            if result:
+                return result if key.ascending else -result
+        return 0
+
+    return sorted(listed(data), key=cmp_to_key(rows_compared))
 
 
 def batches_of(data: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:

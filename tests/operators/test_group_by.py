@@ -458,6 +458,18 @@ def test_rows_combined_at_the_router(data: pa.Table, rows: int, combined: list[b
     assert counted(operator.finish()) == grouped(spec, data)
 
 
+def test_partial_rows_of_the_one_group_that_come_in_one_batch() -> None:
+    """Rows that waited in a queue are one batch when their worker gets to them."""
+    spec = GroupBySpec(pa.schema([("v", pa.int64())]), (), (CountAll("rows"), Sum("sum", 0)))
+    combiner = spec.combiner()
+    assert combiner is not None
+    parts = [combiner.combine(pa.record_batch({"v": values})) for values in ([1, 2], [3], [4, 5, 6])]
+    operator = GroupBy(spec)
+    feed(operator, 0, pa.Table.from_batches([pa.concat_batches(parts)]), 100)
+    (result,) = operator.finish()
+    assert result.to_pylist() == [{"rows": 6, "sum": 21}]
+
+
 def test_holistic_aggregates_are_not_worth_combining() -> None:
     data = table(KINDS, 1, seed=1)
     assert mixed_spec(data).combiner() is None
@@ -544,7 +556,7 @@ def test_unsupported_types_are_named() -> None:
         with pytest.raises(UnsupportedAggregate, match=r"group-by: .* of column '[sl]' of type") as caught:
             GroupBy(GroupBySpec(schema, (1,), (aggregate,)))
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    with pytest.raises(UnsupportedKeyType, match="count distinct"):
+    with pytest.raises(UnsupportedKeyType, match="group-by: distinct"):
         GroupBy(GroupBySpec(schema, (1,), (CountDistinct("x", (2,)),)))
 
 

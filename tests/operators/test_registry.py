@@ -221,6 +221,8 @@ GROUPED = pa.table(
     {
         "k": pa.array(np.arange(300) % 12),
         "n": pa.array([None if row % 12 == 5 else row % 12 * 3 - 6 for row in range(300)], pa.int64()),
+        "b": pa.array([None if row % 12 == 7 else row % 12 % 2 == 0 for row in range(300)]),
+        "s": pa.array([None if row % 12 == 5 else f"word {row % 12}" for row in range(300)]),
     }
 )
 AGGREGATES = [
@@ -257,7 +259,7 @@ def test_an_aggregate_is_described_renumbered_and_sent(aggregate: Aggregate) -> 
 
 def test_what_is_supported_names_every_aggregate() -> None:
     assert {"Sum", "Average", "Count", "Percentile", "StddevPop"} <= set(registered())
-    assert "mean (avg, try_avg)" in supported()
+    assert "mean (avg, try_avg, regr_avgx, regr_avgy)" in supported()
     assert supported().endswith("and reshape.aggregate(...)")
 
 

@@ -1,6 +1,5 @@
 import datetime as dt
 import pickle
-from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
@@ -16,36 +15,20 @@ from reshape.operators.errors import PortError, StateMismatch
 from reshape.operators.range_bounds import RangeBounds
 from reshape.operators.sort import Sort, SortSpec
 
-from .samples import VALUES, batches_of, feed, hypothesis_rows, listed, over_the_wire, rows_held, rows_of, table
+from .samples import (
+    VALUES,
+    batches_of,
+    feed,
+    hypothesis_rows,
+    in_order,
+    listed,
+    over_the_wire,
+    rows_held,
+    rows_of,
+    table,
+)
 
 DIRECTIONS = [(ascending, first) for ascending in (True, False) for first in (True, False)]
-
-
-def compare(a: Any, b: Any) -> int:
-    """Spark's order of two values that are not null."""
-    if isinstance(a, str | bytes) and a != "NaN" and b != "NaN":
-        a, b = (value.encode() if isinstance(value, str) else value for value in (a, b))
-    elif "NaN" in (a, b) and not (isinstance(a, str) and isinstance(b, str)):
-        return 1 if a == "NaN" else -1
-    return int(a > b) - int(a < b)
-
-
-def expected(data: pa.Table, ordering: Ordering) -> list[tuple[Any, ...]]:
-    """Python's stable sort with Spark's comparison."""
-
-    def rows_compared(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
-        for key in ordering.keys:
-            left, right = a[key.column], b[key.column]
-            if left is None or right is None:
-                if left is not right:
-                    return -1 if (left is None) == key.nulls_first else 1
-                continue
-            result = compare(left, right)
-            if result:
-                return result if key.ascending else -result
-        return 0
-
-    return sorted(listed(data), key=cmp_to_key(rows_compared))
 
 
 def ordered(data: pa.Table, ordering: Ordering, rows: int = 50, **options: Any) -> list[tuple[Any, ...]]:
@@ -78,7 +61,7 @@ def test_every_type_and_direction(kind: str, ascending: bool, first: bool) -> No
     data = with_numbers(table({"a": kind}, 150, seed=2))
     ordering = Ordering((SortKey(0, ascending, first),))
     for run_rows in (10, 64, 1000):
-        assert ordered(data, ordering, run_rows=run_rows) == expected(data, ordering)
+        assert ordered(data, ordering, run_rows=run_rows) == in_order(data, ordering)
 
 
 def test_unsigned_integers_and_time_types() -> None:
@@ -109,17 +92,17 @@ def test_long_common_prefixes_and_ends() -> None:
     data = with_numbers(pa.table({"a": pa.array(words * 3)}))
     for ascending in (True, False):
         ordering = Ordering((SortKey(0, ascending),))
-        assert ordered(data, ordering, rows=4, run_rows=5) == expected(data, ordering)
+        assert ordered(data, ordering, rows=4, run_rows=5) == in_order(data, ordering)
 
 
 def test_shared_beginnings_with_nulls() -> None:
     words = ["https://www.a", "https://www.b", None, "https://www.", "https://www.a/long/path", None, "https://www.a"]
     data = with_numbers(pa.table({"a": pa.array(words)}))
     for ordering in (Ordering((SortKey(0),)), Ordering((SortKey.descending(0),))):
-        assert ordered(data, ordering, run_rows=3) == expected(data, ordering)
+        assert ordered(data, ordering, run_rows=3) == in_order(data, ordering)
         sample = next(batches_of(data, 100))
         ids = RangeBounds.from_sample(sample, ordering, 3).partition(sample)
-        ranks = {row[1]: i for i, row in enumerate(expected(data, ordering))}
+        ranks = {row[1]: i for i, row in enumerate(in_order(data, ordering))}
         assert (np.diff(ids[sorted(range(7), key=lambda row: ranks[row])]) >= 0).all()
 
 
@@ -185,7 +168,7 @@ def test_rows_split_over_owner_and_helpers(
         owner.merge_state(over_the_wire(helper.export_scattered()))
         assert rows_held(helper) == 0
         assert list(helper.export_scattered()) == []
-    assert listed(owner.finish()) == expected(data, ordering)
+    assert listed(owner.finish()) == in_order(data, ordering)
 
 
 @settings(max_examples=30)
@@ -258,9 +241,9 @@ def test_ranges_are_in_order_and_equal_keys_stay_together(
     ids = np.concatenate([bounds.partition(batch) for batch in batches_of(data, 7)])
     assert ((ids >= 0) & (ids < bounds.ranges)).all()
     parts = [data.take(pa.array(np.flatnonzero(ids == i))) for i in range(bounds.ranges)]
-    one_by_one = [row for part in parts for row in expected(part, ordering)]
+    one_by_one = [row for part in parts for row in in_order(part, ordering)]
     keyed = [[row[i] for i in ordering.columns] for row in one_by_one]
-    assert keyed == [[row[i] for i in ordering.columns] for row in expected(data, ordering)]
+    assert keyed == [[row[i] for i in ordering.columns] for row in in_order(data, ordering)]
     of_key: dict[tuple[Any, ...], int] = {}
     for row, found in zip(listed(data), ids.tolist(), strict=True):
         assert of_key.setdefault(tuple(row[i] for i in ordering.columns), found) == found

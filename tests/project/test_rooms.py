@@ -81,7 +81,7 @@ def _is_within(name: str, allowed: str) -> bool:
 
 def test_every_room_is_in_the_table() -> None:
     assert {room_of(f"{package_of(path)}.{path.stem}") for path in modules()} - {SURFACE} <= set(ALLOWED)
-    assert {"flow", "grouped", "query", "__init__"} == SURFACE_MODULES
+    assert {"flows", "grouped", "planned", "query", "__init__"} == SURFACE_MODULES
 
 
 @pytest.mark.parametrize("room", ALLOWED)
@@ -110,7 +110,7 @@ def test_the_table_has_no_cycle() -> None:
         ("kernels", "reshape.control.routing.RoutingTable"),
         ("operators", "reshape.control.routing.RoutingTable"),
         ("operators", "reshape.read"),
-        ("plan", "reshape.flow.Flow"),
+        ("plan", "reshape.flows.Flow"),
     ],
 )
 def test_a_foreign_import_is_recognised(room: str, name: str) -> None:
@@ -125,7 +125,7 @@ def test_a_foreign_import_is_recognised(room: str, name: str) -> None:
         ("operators", "reshape.control.profile.StateKind"),
         ("operators", "reshape.operators.base.Operator"),
         ("workloads", "reshape.read"),
-        ("workloads", "reshape.flow.Flow"),
+        ("workloads", "reshape.flows.Flow"),
     ],
 )
 def test_an_import_that_the_table_allows_is_let_through(room: str, name: str) -> None:

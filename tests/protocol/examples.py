@@ -34,7 +34,7 @@ WORKER = reports.WorkerCounts(1, 2, (0, 4), (2**53, 0), ({0: 1, 65_535: 2}, {}),
 LAST_TRANSFER = (3, 1, -(2**31))  # operator, port, and the driver's own hand-over
 
 REPORTS: list[Any] = [
-    reports.HostReady(1, 7, 2**40, "grpc://10.0.0.1:4711"),
+    reports.HostReady(1, 7, 2**40, "tcp://10.0.0.1:4711"),
     reports.Progress(
         0, (WORKER,), (reports.Preview(1, 2, ROWS), reports.Preview(1, 3, NO_ROWS, None, {2: 5})), {0: COUNTS}
     ),
@@ -82,7 +82,7 @@ ORDERS: list[Any] = [
     orders.SendBacklog(*LAST_TRANSFER, 1, 2, 3, 500),
 ]
 ANSWERS: list[Any] = [
-    reports.Met(3, ("grpc://a:1", "grpc://b:2")),
+    reports.Met(3, ("tcp://a:1", "tcp://b:2")),
     reports.Refused("the hosts", "gone"),
     reports.AskAgain(0.5),
     reports.NewestTable(TABLE),

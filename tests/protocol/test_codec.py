@@ -100,7 +100,7 @@ def put(value: Any, *path: Any) -> Callable[[list[Any]], None]:
     return change
 
 
-HOST, APPLIED = HostReady(1, 2, 3, "grpc://a:1"), TableApplied(0, 1, "r", 5)
+HOST, APPLIED = HostReady(1, 2, 3, "tcp://a:1"), TableApplied(0, 1, "r", 5)
 ARRIVED, COUNTED = StateArrived(0, 0, 1, 2, 3, 0.5), RouterCounted(0, 0, "r", COUNTS)
 PROGRESS = Progress(0, (WORKER,), None, {0: COUNTS})
 

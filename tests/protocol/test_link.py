@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from pyarrow import flight
 
 from reshape.driver.board import Board
-from reshape.exchange.flight import Access
+from reshape.exchange.errors import NoAnswer, Unreachable
+from reshape.exchange.transport.access import Access
 from reshape.protocol import link
 from reshape.protocol.codec import encode_orders
 from reshape.protocol.link import ControlLink, FlowAddress
@@ -39,7 +39,7 @@ def poll(monkeypatch: pytest.MonkeyPatch, answer: Callable[[float], bytes]) -> l
     monkeypatch.setattr(link, "RETRY_S", 0.0)
     orders: list[Order] = []
     # Nobody listens there; connections are made when something is sent.
-    line = ControlLink(FlowAddress("flow", "grpc://127.0.0.1:1", Access("secret")), 1, "host-0", orders.append)
+    line = ControlLink(FlowAddress("flow", "tcp://127.0.0.1:1", Access("secret")), 1, "host-0", orders.append)
     line.start()
     line._thread.join(60)
     assert not line._thread.is_alive()
@@ -55,7 +55,7 @@ def test_a_busy_driver_is_waited_for(monkeypatch: pytest.MonkeyPatch, clock: Clo
             return encode_orders(Orders((), 0, over=True))
         clock.now = min(busy_until, clock.now + timeout_s)
         if clock.now < busy_until:
-            raise flight.FlightTimedOutError("no answer in time")
+            raise NoAnswer("no answer in time")
         return encode_orders(Orders((), 0, over=True))
 
     assert poll(monkeypatch, answer) == []
@@ -66,7 +66,7 @@ def test_a_driver_that_nobody_answers_for_is_gone_soon(monkeypatch: pytest.Monke
 
     def answer(timeout_s: float) -> bytes:
         clock.now += 0.5
-        raise flight.FlightUnavailableError("connection refused")
+        raise Unreachable("connection refused")
 
     [order] = poll(monkeypatch, answer)
     assert isinstance(order, Abort)

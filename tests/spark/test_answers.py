@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
 from reshape.errors import FlowError
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.operators.errors import UnsupportedAggregate
 
 # Groups: 1 overflows upwards, 2 downwards, 3 overflows the mean only, 4 fits, 5 has nothing but nulls.

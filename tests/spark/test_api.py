@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
 from reshape.conf import session_settings
-from reshape.flow import Flow
+from reshape.flows import Flow
 
 from ..certificates import certificate_for
 

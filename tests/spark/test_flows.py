@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
 from reshape.errors import TooFewSlots
-from reshape.flow import FlowError
+from reshape.flows import FlowError
 
 HOT = "CASE WHEN id % 3 = 0 THEN 7 WHEN id % 11 = 0 THEN NULL ELSE id % 97 END"
 

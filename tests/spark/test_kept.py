@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
-from reshape.flow import Flow
+from reshape.flows import Flow
 
 ROWS = 1_000
 # Shuffles of a flow and of what reads it are among so many of the newest ones.

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import reshape
 from reshape.driver.session_flows import flows_of
 from reshape.errors import FlowError, TooFewSlots
-from reshape.flow import Flow
+from reshape.flows import Flow
 
 from .test_api import assert_same, fields, rows
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
 from reshape.errors import FlowCancelled, FlowFailed
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.query import Query
 
 ROWS = 40_000

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.observe.representativeness import Shown
 from reshape.query import Query
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import reshape
 from reshape.driver import slot_watch
 from reshape.errors import FlowCancelled, FlowFailed, TooFewSlots
-from reshape.flow import Flow
+from reshape.flows import Flow
 from reshape.query import Query
 
 T = TypeVar("T")

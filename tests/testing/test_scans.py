@@ -20,7 +20,7 @@ from reshape.driver import splits
 from reshape.driver.cluster import TaskFate
 from reshape.driver.execution import Execution
 from reshape.errors import FlowFailed
-from reshape.exchange.errors import HostClosed
+from reshape.exchange.errors import HostClosed, Unreachable
 from reshape.expressions.tree import Call, ColumnRef, Literal
 from reshape.host import reading
 from reshape.host.host import HostSettings
@@ -262,7 +262,7 @@ def test_a_reader_whose_last_word_is_lost_ends_its_host(scan: Scan) -> None:
 
     def unheard(self: ControlLink, *reports: Any, **options: Any) -> None:
         if any(isinstance(each, SourceRead) for each in reports) or self._sender.task.startswith("source"):
-            raise pa.ArrowException("the line is dead")
+            raise Unreachable("the line is dead")
         report(self, *reports, **options)
 
     with patch.object(ControlLink, "report", unheard), pytest.raises(FlowFailed, match="Spark has ended it before"):

@@ -1,12 +1,14 @@
 """`reshape demo`: covid tweets per month on Spark, as a user watches them with and without Reshape (Figure 1)."""
 
-import argparse
 import contextlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reshape.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from rich.console import Console
@@ -14,39 +16,44 @@ if TYPE_CHECKING:
     from reshape.cli.demo_run import Demo, Size
 
 SNAPSHOTS = (0.1, 0.3, 0.6, 0.9)  # parts of the unmitigated run, for output that cannot move
+WHAT_WAS_REAL = (
+    "What was real: Spark, both flows, every transfer of load, the files and the seconds of the last part. What was "
+    "emulated, by waiting: the cost of a row in the join of the charts, and the pace of its input."
+)
 PLAIN_HEIGHT = 100  # lines that never scroll away need no sparing
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
-        "demo",
-        help="watch a skewed join on Spark with and without Reshape",
-        description="Tweets about covid are joined with the cases of their month and counted, by two flows in one "
-        "local Spark session: without mitigation on the left, with Reshape on the right. The bars are what a user "
-        "sees while they run.",
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer tweets: some 8 s instead of 45 s, and start-up")
-    parser.set_defaults(run=run)
+def add(app: typer.Typer) -> None:
+    app.command()(demo)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def demo(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer tweets: 8 s instead of 45 s, and start-up.")] = False,
+    opens: options.Open = False,
+) -> int:
+    """Watch a skewed join on Spark with and without Reshape.
+
+    Tweets about covid are joined with the cases of their month and counted, by two flows in one local Spark session:
+    without mitigation on the left, with Reshape on the right. The bars are what a user sees while they run. Then a
+    query runs on Parquet files that are made for it, by Spark alone and as a flow.
+    """
     from rich.console import Console
 
     from reshape.cli.demo_run import FULL, QUICK, DemoFailed
-    from reshape.cli.demo_session import demo_directory, said_last
+    from reshape.cli.spark_session import said_last, scratch_directory
     from reshape.errors import ReshapeError
 
     console = Console(file=sys.stdout, highlight=False)
-    size = QUICK if arguments.quick else FULL
+    size = QUICK if quick else FULL
     console.print(
         f"{size.tweets:,} tweets about covid, joined with the cases of their month and counted, on six workers. "
         "One of them has June and December, a quarter of all tweets; October is another's. December has four times "
         "October's tweets: when does the chart show that?\n",
         style="dim",
     )
-    with demo_directory() as directory:
+    with scratch_directory() as directory:
         try:
-            perform(console, size, directory)
+            perform(console, size, directory, opens=opens)
         except ReshapeError:
             raise
         except Exception as error:
@@ -56,19 +63,24 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def perform(console: "Console", size: "Size", directory: "Path") -> None:
+def perform(console: "Console", size: "Size", directory: "Path", *, opens: bool) -> None:
     """From the start of Spark to its end."""
+    from reshape.cli.browser import hold_page, show_page
     from reshape.cli.demo_chart import summary
+    from reshape.cli.demo_files import files_part
     from reshape.cli.demo_run import SLOTS, Demo
-    from reshape.cli.demo_session import quiet_session
+    from reshape.cli.running import moves, saying
+    from reshape.cli.spark_session import quiet_session
 
     with contextlib.ExitStack() as session:
         with saying(console, "starting Spark (some seconds)"):
-            spark = session.enter_context(quiet_session(directory, SLOTS))
+            spark = session.enter_context(quiet_session(directory, f"local[{SLOTS}]"))
         with saying(console, "asking Spark itself, to know where each bar will end"):
             demo = Demo(spark, size, directory)
         session.callback(demo.cancel)
         demo.start()
+        if opens:
+            show_page(console, demo.runs[1].query.url)
         if moves(console):
             play(console, demo)
         else:
@@ -76,6 +88,12 @@ def perform(console: "Console", size: "Size", directory: "Path") -> None:
         console.print()
         for part in summary(demo):
             console.print(part, markup=False)
+        console.print()
+        files = files_part(console, spark, directory, size.sales)
+        console.print(files.words(), markup=False)
+        console.print(f"\n{WHAT_WAS_REAL}", markup=False)
+        if opens:
+            hold_page(console)
 
 
 def play(console: "Console", demo: "Demo") -> None:
@@ -103,19 +121,3 @@ def print_snapshots(console: "Console", demo: "Demo", unmitigated_s: float) -> N
 
     demo.watch(show)
     console.print(frame(demo, console.width, PLAIN_HEIGHT))
-
-
-@contextlib.contextmanager
-def saying(console: "Console", what: str) -> "Iterator[None]":
-    """Tell what takes its time: beside a spinner, or as a line."""
-    if moves(console):
-        with console.status(what):
-            yield
-    else:
-        console.print(f"{what} ...")
-        yield
-
-
-def moves(console: "Console") -> bool:
-    """Can a part of the output be drawn again?"""
-    return console.is_terminal and not console.is_dumb_terminal

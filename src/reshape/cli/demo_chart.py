@@ -125,8 +125,7 @@ def _words(demo: Demo) -> list[RenderableType]:
         f"{plain.seconds:.1f} s. Of the {rows:,} tweets of worker {skewed} (December and June) it processed "
         f"{shared[skewed].get(skewed, 0):,} itself, helpers the others; {moved.moved_rows:,} rows changed workers in "
         "the queues.",
-        "Seconds count from the first bar. What a row costs in the join and the pace of the input are emulated, by "
-        "waiting; all else is what runs on Spark.",
+        "Seconds count from the first bar.",
     ]
 
 

@@ -17,7 +17,7 @@ from reshape.sim.metrics import time_to_representative
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from reshape.flow import Flow
+    from reshape.flows import Flow
     from reshape.query import Query
 
 HOSTS = 2  # of each flow; three workers of the join on each
@@ -40,15 +40,18 @@ class Size:
 
     ``input_s``: in this time all tweets are sent. As in the paper that is a small part of the run, but not none: rows
     that have all arrived before anybody can look at them leave little to be shown early.
+
+    ``sales``: rows of the files that the last part reads.
     """
 
     tweets: int
     unmitigated_s: float
     input_s: float
+    sales: int
 
 
-FULL = Size(600_000, 45.0, 4.0)
-QUICK = Size(120_000, 8.0, 2.0)
+FULL = Size(600_000, 45.0, 4.0, 2_000_000)
+QUICK = Size(120_000, 8.0, 2.0, 200_000)
 PACED_ROWS = 1_000  # a source waits after so many rows; Spark hands on no more of them at a time
 
 

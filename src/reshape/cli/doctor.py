@@ -1,10 +1,12 @@
 """`reshape doctor`: can this machine run reshape, and what to do if not."""
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Annotated
+
+import typer
 
 from reshape import __version__
 from reshape.cli.checks import Check, run_checks
@@ -12,21 +14,20 @@ from reshape.cli.checks import Check, run_checks
 STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red", "skip": "dim"}
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
-        "doctor",
-        help="check Python, Java, Spark, memory, cores and slots",
-        description="Checks whether this machine can run reshape: what was found, what is wrong, what to do.",
-        epilog="Exit code: 0 if nothing is bad, 1 otherwise.",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    parser.add_argument("--no-spark", action="store_true", help="do not start a JVM for a small Spark job")
-    parser.set_defaults(run=run)
+def add(app: typer.Typer) -> None:
+    app.command(epilog="Exit code: 0 if nothing is bad, 1 otherwise.")(doctor)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    findings = run_checks(start_spark=not arguments.no_spark)
-    if not arguments.json:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    no_spark: Annotated[bool, typer.Option("--no-spark", help="Do not start a JVM for a small Spark job.")] = False,
+) -> int:
+    """Check Python, Java, Spark, memory, cores and slots.
+
+    Checks whether this machine can run reshape: what was found, what is wrong, what to do.
+    """
+    findings = run_checks(start_spark=not no_spark)
+    if not as_json:
         return exit_code(show(findings))
     checks = list(findings)
     code = exit_code(checks)

@@ -1,9 +1,10 @@
 """`reshape simulate`: the paper's experiments at the paper's scale, in virtual time."""
 
-import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:
     from reshape.sim.experiments.experiment import Experiment, Outcome
@@ -11,49 +12,58 @@ if TYPE_CHECKING:
 ALWAYS = ("total_s", "ttr", "load_balancing", "iterations")
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
-        "simulate",
-        help="run an experiment of the paper in the simulator",
-        description="Runs an experiment of the paper in virtual time. Without a name, lists the experiments.",
-    )
-    parser.add_argument("experiment", nargs="?", metavar="NAME", help="for example ratio (§7.2)")
-    parser.add_argument(
-        "--strategy", action="append", default=[], metavar="NAME", help="only cases of this strategy; repeatable"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="for what is random in the experiment (default 0)")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="PARAM=VALUE", help="change a parameter; repeatable"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    parser.add_argument("--plot", metavar="FILE", help="draw the paper's figure (PNG or SVG)")
-    parser.set_defaults(run=run)
+def _names(incomplete: str) -> list[str]:
+    """For completion in a shell."""
+    from reshape.sim.experiments import EXPERIMENTS
+
+    return [name for name in EXPERIMENTS if name.startswith(incomplete)]
 
 
-def run(arguments: argparse.Namespace) -> int:
+def add(app: typer.Typer) -> None:
+    app.command()(simulate)
+
+
+def simulate(
+    experiment: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="For example ratio (§7.2).", autocompletion=_names)
+    ] = None,
+    strategy: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only cases of this strategy; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For what is random in the experiment.")] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PARAM=VALUE", help="Change a parameter; repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the paper's figure (PNG or SVG).")] = None,
+) -> int:
+    """Run an experiment of the paper in the simulator.
+
+    In virtual time, at the paper's scale. Without a name, lists the experiments.
+    """
     from rich.console import Console
 
     from reshape.sim.experiments import find
     from reshape.sim.plot import check_plot_file, draw
 
-    if arguments.experiment is None:
-        return list_experiments(as_json=arguments.json)
-    experiment = find(arguments.experiment)
-    changes = parse_settings(arguments.set)
-    path = check_plot_file(arguments.plot) if arguments.plot else None
-    with Console(stderr=True).status(f"simulating {experiment.name}") as status:
-        outcome = experiment.run(
-            arguments.strategy,
-            seed=arguments.seed,
+    if experiment is None:
+        return list_experiments(as_json=as_json)
+    found = find(experiment)
+    changes = parse_settings(settings or [])
+    path = check_plot_file(plot) if plot else None
+    with Console(stderr=True).status(f"simulating {found.name}") as status:
+        outcome = found.run(
+            strategy or [],
+            seed=seed,
             settings=changes,
-            on_case=lambda case: status.update(f"simulating {experiment.name}: {case}"),
+            on_case=lambda case: status.update(f"simulating {found.name}: {case}"),
         )
     if path is not None:
-        draw(f"{experiment.title} ({experiment.section})", experiment.figure(outcome), path)
-    if arguments.json:
+        draw(f"{found.title} ({found.section})", found.figure(outcome), path)
+    if as_json:
         print(json.dumps(outcome.as_json(), allow_nan=False))
     else:
-        show(experiment, outcome)
+        show(found, outcome)
         if path is not None:
             print(f"figure: {path}")
     return 0

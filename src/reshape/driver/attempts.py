@@ -7,7 +7,7 @@ import secrets
 import threading
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Protocol
@@ -21,9 +21,11 @@ from reshape.driver.execution import Execution
 from reshape.driver.host_meeting import STALE, HostMeeting
 from reshape.driver.running_result import FirstPartial
 from reshape.errors import FlowFailed
-from reshape.exchange.flight import Access, Tls
+from reshape.exchange.transport.access import Access, Tls
 from reshape.observe.estimates import Estimate
 from reshape.observe.event_log import EventLog
+from reshape.observe.record import RunRecord
+from reshape.observe.recording import Recorder, Recorders
 from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
@@ -42,6 +44,26 @@ class AttemptWatch(Protocol):
     def begins(self, execution: Execution, stage: int) -> None: ...
 
     def over(self, execution: Execution) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """All that an attempt is made of, beside its number and its hosts."""
+
+    name: str
+    plan: PhysicalPlan
+    cluster: Cluster
+    scans: Mapping[int, Scan]
+    build_brain: BuildBrain
+    log_directory: str | None
+    record: RunRecord = field(default_factory=RunRecord)
+
+    def __call__(self, attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
+        log: Recorder = self.record
+        if self.log_directory is not None:
+            log = Recorders(self.record, EventLog(self.log_directory, f"{self.name}-{attempt}"))
+        who = (self.plan, attempt, stage, locations, self.cluster, self.scans, self.build_brain)
+        return Execution(*who, log, steady_log=self.log_directory is not None)
 
 
 @dataclass(slots=True)
@@ -66,16 +88,12 @@ class Attempts:
         build_brain: BuildBrain = brain_of,
         watch: AttemptWatch | None = None,
     ) -> None:
-        def make(attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
-            log = EventLog(log_directory, f"{name}-{attempt}") if log_directory else None
-            return Execution(plan, attempt, stage, locations, cluster, scans, build_brain, log)
-
         self.name = name
         self.access = Access(secrets.token_hex(32), tls)
         self.plan = plan
         self._cluster = cluster
         self._watch = watch
-        self._make = make
+        self._make = _Making(name, plan, cluster, scans, build_brain, log_directory)
         self._lock = threading.Lock()
         self._last = 0
         self._executions: dict[int, Execution] = {}  # the newest one, and those that are not over
@@ -110,6 +128,11 @@ class Attempts:
         return Orders((Abort("the driver", f"attempt {sender.attempt} is over"),), after + 1, over=True)
 
     @property
+    def record(self) -> RunRecord:
+        """What is known of all attempts, for people who watch them."""
+        return self._make.record
+
+    @property
     def newest(self) -> Execution | None:
         with self._lock:
             return self._executions[max(self._executions)] if self._executions else None
@@ -128,6 +151,11 @@ class Attempts:
 
     def shown(self) -> Shown | None:
         return self.newest.shown() if self.newest is not None else None
+
+    def look(self) -> None:
+        """Bring what is shown now into the record."""
+        if self.newest is not None:
+            self.newest.show()
 
     def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
         return self.newest.ratio(over, under) if self.newest is not None else "its hosts are not there yet"

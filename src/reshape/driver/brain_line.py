@@ -18,6 +18,9 @@ from reshape.control.routing import RoutingTable
 from reshape.errors import ReshapeError
 from reshape.protocol.tables import pack_table
 
+# Heavy keys of an owner in a report of the event log: beyond these none is hot.
+LOGGED_KEYS = 8
+
 MakeEvent = Callable[[int, float], Event]
 WriteLog = Callable[[dict[str, Any]], None]
 
@@ -148,12 +151,17 @@ def _workers_in(commands: Sequence[Command]) -> Iterator[int]:
 def _event_facts(event: Event) -> dict[str, Any]:
     """What the brain is told, as the event log writes it."""
     if isinstance(event, MetricsCollected):
-        names = ("workload", "processed", "routed", "received")
-        return {"kind": "report", "id": event.id, **{name: getattr(event, name) for name in names}}
+        names = ("workload", "processed", "routed", "received", "state_bytes", "busy")
+        keys = {owner: _heaviest(rows) for owner, rows in event.keys.items()}
+        return {"kind": "report", "id": event.id, **{name: getattr(event, name) for name in names}, "keys": keys}
     facts = {name: getattr(event, name) for name in event.__dataclass_fields__ if name != "time"}
     if isinstance(event, StateTransferred):
         facts["took_s"] = facts.pop("seconds")  # a line has its own
     return {"kind": "told", "what": type(event).__name__, **facts}
+
+
+def _heaviest(rows: Mapping[Any, int]) -> list[tuple[Any, int]]:
+    return heapq.nlargest(LOGGED_KEYS, rows.items(), key=lambda item: item[1])
 
 
 def _command_facts(command: Command) -> Mapping[str, Any]:

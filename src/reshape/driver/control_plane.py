@@ -17,7 +17,7 @@ from reshape.control.brain import Brain
 from reshape.driver.pausable_clock import PausableClock
 from reshape.driver.port_control import PortControl, Post
 from reshape.kernels.hashing import hash_rows, owners
-from reshape.observe.event_log import EventLog
+from reshape.observe.recording import Recorder
 from reshape.observe.representativeness import Counts, Representativeness, completeness, similarity
 from reshape.plan.balancing import brain_of
 from reshape.plan.lineage import result_columns
@@ -51,7 +51,7 @@ class ControlPlane:
         post: Post,
         close_port: Callable[[PortId], None],
         build_brain: BuildBrain = brain_of,
-        log: EventLog | None = None,
+        log: Recorder | None = None,
         on_error: Callable[[str, Exception], None] = lambda _where, _error: None,
         pause_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -152,35 +152,27 @@ class ControlPlane:
         with self._news:
             for port in self.ports:
                 self._log_decisions(port)
-        if self._log is not None:
-            self._log.close()
 
     def story(self) -> list[str]:
         """Every decision about load, oldest first, with the operator that it is about."""
         with self._news:
             decisions = [
-                (seconds + (control.line.opened_at or 0.0), self._label(port), text)
+                (seconds + (control.line.opened_at or 0.0), self._plan.port_label(*port), text)
                 for port, control in self.ports.items()
                 for seconds, text in control.line.told()
             ]
         return [f"{seconds:.2f} s, {label}: {text}" for seconds, label, text in sorted(decisions)]
 
-    def note(self, kind: str, text: str) -> None:
-        """Write something into the event log that is about no input."""
+    def note(self, kind: str, **facts: Any) -> None:
+        """Record something that is about no input."""
         if self._log is not None:
-            self._log.write(kind, self.now, text=text)
-
-    def _label(self, port: PortId) -> str:
-        operator = self._plan.operators[port[0]]
-        if len(operator.ports) == 1:
-            return operator.label
-        return f"{operator.label}, {'build' if operator.ports[port[1]].after is None else 'probe'} side"
+            self._log.write(kind, self.now, **facts)
 
     def representativeness(self) -> Representativeness:
         """How the proportions of what was processed compare with those of what has arrived, for each operator."""
         with self._news:
             similarities = {
-                self._label(port): similarity(control.counts.routed, control.counts.of_owner)
+                self._plan.port_label(*port): similarity(control.counts.routed, control.counts.of_owner)
                 for port, control in self.ports.items()
                 if control.line.opened_at is not None and not control.over
             }
@@ -213,14 +205,16 @@ class ControlPlane:
     def _log_decisions(self, port: PortId) -> None:
         decisions = self.ports[port].brain.decisions
         for decision in decisions[self._logged.get(port, 0) :]:
-            LOG.info("flow %s, %s: %s", self._plan.name, self._label(port), decision.text)
+            LOG.info("flow %s, %s: %s", self._plan.name, self._plan.port_label(*port), decision.text)
             who = {"skewed": decision.skewed, "helpers": decision.helpers}
             self._write(port, {"kind": "decision", "what": decision.kind.value, **who, "text": decision.text})
         self._logged[port] = len(decisions)
         gave_up = self.ports[port].line.gave_up
         if gave_up is not None and port not in self._given_up:
             self._given_up.add(port)
-            LOG.warning("flow %s, %s: %s", self._plan.name, self._label(port), gave_up.text, exc_info=gave_up.error)
+            LOG.warning(
+                "flow %s, %s: %s", self._plan.name, self._plan.port_label(*port), gave_up.text, exc_info=gave_up.error
+            )
 
     @property
     def now(self) -> float:
@@ -263,7 +257,7 @@ class ControlPlane:
         return []
 
     def _failed(self, port: PortId, error: Exception) -> Callable[[], None]:
-        return partial(self._on_error, f"the control of {self._label(port)}", error)
+        return partial(self._on_error, f"the control of {self._plan.port_label(*port)}", error)
 
     def _run(self) -> None:
         due = 0.0

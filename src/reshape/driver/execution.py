@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
@@ -18,14 +18,15 @@ from reshape.driver.estimating import Estimating
 from reshape.driver.host_meeting import STALE
 from reshape.driver.inputs import Inputs
 from reshape.driver.running_result import RunningResult
+from reshape.driver.showing import Showing
 from reshape.driver.source_counts import SourceCounts
 from reshape.driver.source_tasks import RunAgain, SourceTasks
 from reshape.driver.splits import SplitDealer
 from reshape.driver.task_errors import in_short, is_loss
 from reshape.errors import FlowFailed
 from reshape.observe.estimates import Estimate
-from reshape.observe.event_log import EventLog
 from reshape.observe.progress import WorkerProgress
+from reshape.observe.recording import Recorder
 from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
@@ -70,6 +71,7 @@ class Outcome:
     failure: FlowFailed | None = None
     may_retry: bool = False
     story: tuple[str, ...] = ()
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Execution:
@@ -84,9 +86,12 @@ class Execution:
         cluster: Cluster,
         scans: Mapping[int, Scan] = MappingProxyType({}),
         build_brain: BuildBrain = brain_of,
-        log: EventLog | None = None,
+        log: Recorder | None = None,
+        *,
+        steady_log: bool = False,
     ) -> None:
-        """``scans`` are the sources that hosts read by themselves, by their number."""
+        """``scans`` are the sources that hosts read by themselves, by their number. ``steady_log``: what is shown is
+        logged even when nobody looks."""
         self.attempt = attempt
         self.board = Board(plan.report_s)
         self.result = RunningResult(plan, SourceCounts(plan, scans, cluster.task_count))
@@ -94,10 +99,10 @@ class Execution:
         self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._control_failed, pause_s)
         self._estimating = Estimating(plan, scans, self.result, self.control)
         self._outcome = Outcome()
+        self._showing = Showing(plan, self.control, self.shown, log, steady=steady_log)
         self._plan = plan
         self._stage = stage
         self._cluster = cluster
-        self._lock = threading.Lock()
         self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys())
         silent = partial(self.board.silent, self._host_tasks, SILENT_S)
         self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
@@ -111,6 +116,7 @@ class Execution:
 
         self._inputs = Inputs(plan, run_source, self.control.end_input, self._source_failed)
         self._ending = threading.Thread(target=self._end_hosts, name="reshape-ending", daemon=True)
+        self._showing.begin(attempt, scans)
 
     def start(self) -> None:
         LOG.info("flow %s: attempt %d begins on %d hosts", self._plan.name, self.attempt, self._plan.hosts)
@@ -119,10 +125,12 @@ class Execution:
     def pause(self) -> None:
         """Nothing is read, sent or processed until ``resume``; what is there stays."""
         self.control.pause()
+        self.control.note("paused", text="paused: nothing is read, sent or processed")
         self.board.post("all", Pause())
 
     def resume(self) -> None:
         self.control.resume()
+        self.control.note("resumed", text="resumed")
         self.board.post("all", Resume())
 
     def take_over(self, before: Execution) -> None:
@@ -132,7 +140,7 @@ class Execution:
         line = f"attempt {before.attempt} was lost in {lost.where}: {before.why_lost()}; attempt {self.attempt} begins"
         self._outcome.story = (*before._outcome.story, line)
         LOG.warning("flow %s: %s", self._plan.name, line)
-        self.control.note("restarted", line)
+        self.control.note("restarted", text=line)
 
     def why_lost(self) -> str:
         """What Spark says of hosts that it has ended by itself, else what was said when the attempt failed."""
@@ -175,6 +183,8 @@ class Execution:
             case Progress():
                 self.control.host_report(report)
                 self.result.book(report)
+                if self.finished:
+                    self._showing.after_end()
             case OperatorDone():
                 self._operator_done(report)
             case Sampled():
@@ -236,13 +246,17 @@ class Execution:
         trust, left_out = self.control.representativeness(), self.result.left_out()
         return Shown(table, self.control.completeness(table), trust, self.control.now, complete, estimates, left_out)
 
+    def show(self) -> None:
+        """Let those that record the attempt know what it shows now."""
+        self._showing.look()
+
     def fail(self, where: str, cause: str, *, may_retry: bool = False) -> None:
         """The first failure counts; everything that still runs is told to stop.
 
         Spark would start the hosts again, four times in all. That is welcome when a part of the cluster was lost; an
         error of the flow itself would only come again, so its hosts are cancelled.
         """
-        with self._lock:
+        with self._outcome.lock:
             if self.over:
                 return
             self._outcome.failure = FlowFailed(where, cause)
@@ -253,6 +267,7 @@ class Execution:
         self._source_tasks.close()
         self.board.post("all", Abort(where, cause))
         self.control.stop()
+        self._showing.end(f"attempt {self.attempt} failed in {where}: {cause}", failed=True)
         if not may_retry:
             self._ending.start()
         self._cluster.cancel_sources(self.attempt)
@@ -268,7 +283,7 @@ class Execution:
         self.control.operator_done(report)
         if not self._inputs.operator_done(report.operator, report.host):
             return
-        with self._lock:
+        with self._outcome.lock:
             if self.over:
                 return
             self._outcome.finished = True
@@ -276,6 +291,7 @@ class Execution:
         self.board.close()
         self._source_tasks.close()
         self.control.stop()
+        self._showing.end(f"the result is complete after {self.control.now:.1f} s", failed=False)
 
     def _left(self, sender: Sender) -> None:
         """Spark ends hosts of a job that is cancelled, or of which a part was lost: no result will come of the rest."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from reshape.driver.attempts import Attempts
 from reshape.driver.execution import Execution
+from reshape.driver.facts import progress_facts
 from reshape.observe.listeners import LISTENERS, QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
 from reshape.observe.progress import HostProgress, QueryIdentity, QueryProgress, SourceProgress, WorkerProgress
 
@@ -66,6 +67,7 @@ class Journal:
         with self._lock:
             before = [record for record in self._records if record.attempt == execution.attempt][-WINDOW:]
         record = _record(self.identity, execution, before[0] if before else None)
+        execution.control.note("progress", **progress_facts(record))
         with self._lock:
             self._records.append(record)
         LISTENERS.post(QueryProgressEvent(record))

@@ -23,7 +23,7 @@ from reshape.driver.slot_watch import Watched
 from reshape.driver.slots import FlowSlots
 from reshape.driver.spark_cluster import SparkCluster
 from reshape.exchange.addresses import Listening
-from reshape.exchange.flight import Tls
+from reshape.exchange.transport.access import Tls
 from reshape.host.host import HostSettings
 from reshape.observe.progress import QueryIdentity
 from reshape.plan.physical import PhysicalPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reshape.driver.source_counts import SourceCounts
+from reshape.errors import ReshapeError
 from reshape.host.previews import PREVIEW_ROWS
 from reshape.operators.spec import GroupSums
-from reshape.plan.physical import PhysicalPlan
+from reshape.plan.nodes import RowFunction
+from reshape.plan.physical import ArrowFunction, PhysicalPlan
 from reshape.protocol.reports import Preview, Progress, WorkerCounts
 
 
@@ -84,7 +86,8 @@ class RunningResult:
         batches: list[pa.RecordBatch] = []
         for operator in {operator for operator, _ in previews}:
             parts = [shown.rows for (shown_by, _), shown in previews.items() if shown_by == operator]
-            batches += self._plan.operators[operator].logic.merged_preview(parts, PREVIEW_ROWS)
+            last = self._plan.operators[operator]
+            batches += _through(last.functions, last.logic.merged_preview(parts, PREVIEW_ROWS))
         return pa.Table.from_batches(batches) if batches else None
 
     @property
@@ -130,3 +133,15 @@ class RunningResult:
 
     def _all(self) -> list[WorkerCounts]:
         return [worker for host in sorted(self._workers) for worker in self._workers[host]]
+
+
+def _through(functions: Sequence[ArrowFunction], batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Rows as functions make them that are known by their columns; users' own may cost anything, and are not run."""
+    for function in functions:
+        if not isinstance(function, RowFunction):
+            break
+        try:
+            batches = list(function(iter(batches)))
+        except ReshapeError:  # a value that is not there yet, as it were a division by a count of zero
+            return []
+    return batches

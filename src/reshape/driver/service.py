@@ -9,7 +9,8 @@ from typing import Protocol
 from reshape.driver.once import Once
 from reshape.errors import ReshapeError
 from reshape.exchange.addresses import AS_NEEDED, Listening
-from reshape.exchange.flight import Access, Listener, Tls
+from reshape.exchange.transport.access import Access, Tls
+from reshape.exchange.transport.listener import Listener
 from reshape.protocol.codec import decode_poll, decode_reports, encode_answer, encode_orders
 from reshape.protocol.link import POLL_S
 from reshape.protocol.orders import Orders

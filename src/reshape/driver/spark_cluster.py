@@ -16,6 +16,7 @@ from reshape.driver.session_flows import hosts_function_name
 from reshape.exchange.addresses import LOCAL
 from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
+from reshape.observe.page_address import with_page
 from reshape.plan.physical import Edge, PhysicalPlan
 from reshape.protocol.link import FlowAddress
 from reshape.protocol.reports import SourceBegins
@@ -51,7 +52,8 @@ class SparkCluster:
 
     def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
         self._properties.use()
-        self._spark.sparkContext.setJobGroup(self.source_group(attempt), self._plan.source_job(source), True)
+        job = with_page(self._plan.source_job(source))
+        self._spark.sparkContext.setJobGroup(self.source_group(attempt), job, True)
         edge = self._plan.edge(*self._plan.source_target(source))
         route = source_function(edge, source, self._at(), attempt, locations)
         counts = _plainly_named(self._sources[source].df).mapInArrow(route, "rows long").collect()

@@ -10,7 +10,7 @@ import datetime as dt
 from functools import cache
 
 from reshape.errors import UnsuitableSession
-from reshape.exchange.flight import Tls
+from reshape.exchange.transport.access import Tls
 
 NAME = "reshape"
 # An application that runs for longer would have to make another one.

@@ -53,3 +53,23 @@ class PortsTaken(ExchangeError):
 
 class BackPressureTimeout(ExchangeError):
     """A queue stayed full for longer than the time limit."""
+
+
+class CallError(ReshapeError):
+    """A call to a listener, or a note for it, had no good end. Streams tell the same as an :class:`ExchangeError`."""
+
+
+class Unreachable(CallError):
+    """Nobody who knows the secret listens there any more, or the connection broke."""
+
+
+class NoAnswer(CallError):
+    """Somebody listens there, but did not answer in time."""
+
+
+class NotAdmitted(CallError):
+    """The listener does not know the secret."""
+
+
+class CallFailed(CallError):
+    """The listener's own word on why it cannot do that."""

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from reshape.errors import FlowFailed
 from reshape.exchange.addresses import AS_NEEDED, Listening, resolved
-from reshape.exchange.flight import Listener, Receiver
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.spill import SpillSpace, sweep
+from reshape.exchange.transport.listener import Listener
+from reshape.exchange.transport.receiving import Receiver
 from reshape.exchange.wire import StreamName
 from reshape.host.running import RunningHost
 from reshape.host.signals import ended_by_signals

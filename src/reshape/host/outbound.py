@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from reshape.exchange.flight import Outlet
+from reshape.exchange.transport.streams import Outlet
 from reshape.exchange.wire import Envelope
 
 ROOM_BYTES = 32 * 1024 * 1024

@@ -6,8 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-import pyarrow as pa
-
+from reshape.exchange.errors import CallError
 from reshape.protocol.errors import DriverLost
 from reshape.protocol.link import ControlLink
 from reshape.protocol.newest import newest_progress
@@ -60,10 +59,10 @@ class Reporter:
                 if reports:
                     # In one call: a transfer to many helpers is over as soon as the last of them has answered.
                     self._link.report(*reports)
-            except (pa.ArrowException, DriverLost) as error:
+            except (CallError, DriverLost) as error:
                 self._on_lost(error)
                 return
             # Progress that is lost is followed by the next one.
-            with contextlib.suppress(pa.ArrowException, DriverLost):
+            with contextlib.suppress(CallError, DriverLost):
                 if progress is not None:
                     self._link.note(progress)

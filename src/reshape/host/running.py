@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from reshape.errors import FlowFailed
 from reshape.exchange.errors import HostClosed
-from reshape.exchange.flight import Outlet, Receiver
 from reshape.exchange.queues import HostQueues
+from reshape.exchange.transport.receiving import Receiver
+from reshape.exchange.transport.streams import Outlet
 from reshape.exchange.wire import Envelope, Purpose, StreamName
 from reshape.host.inbound import RowsIn, TransferIn, put_rows
 from reshape.host.inbox import Inbox

@@ -18,6 +18,7 @@ import pyarrow.types as pat
 
 from reshape.kernels.columns import Indices, as_array
 from reshape.kernels.hashing import U64, Mask, UnsupportedKeyType, fixed_words, validity
+from reshape.kernels.keys import KeyColumns
 from reshape.kernels.ordering import Ordering, SortKey
 
 # The digit of these rows; None for all.
@@ -50,18 +51,19 @@ def sorted_order(columns: Sequence[Any], ordering: Ordering, *, presorted: bool 
         packed, digits = None, digits_of(columns, ordering)
     else:
         packed, digits = _packed(digits_of(columns, ordering, ranked=True), 64 - size.bit_length())
-    next_digit = next(digits, None)
-    if packed is not None and next_digit is None:
-        return _order_of_packed(packed)
-    if packed is not None and next_digit is not None:
-        first, digits = packed, chain([next_digit], digits)
+    if packed is not None:
+        first, order, mixed = packed, _order_of_packed(packed, presorted), False
     else:
-        assert next_digit is not None
-        first = next_digit(None)
-    # A stable sort of NumPy finds runs and merges them. Its other sort is vectorised, three times as fast on random
-    # keys, but it mixes equal ones, which are put right at the end.
-    order: Indices = np.argsort(first, kind="stable" if presorted else None)
-    mixed = not presorted
+        first = next(digits)(None)
+        # A stable sort of NumPy finds runs and merges them. Its other sort is vectorised, three times as fast on random
+        # keys, but it mixes equal ones, which are put right at the end.
+        order = np.argsort(first, kind="stable" if presorted else None)
+        mixed = not presorted
+    next_digit = next(digits, None)
+    if next_digit is None and not mixed:
+        return order
+    if next_digit is not None:
+        digits = chain([next_digit], digits)
     positions, groups = _tied(first[order])
     for digit in digits:
         if not len(positions):
@@ -79,26 +81,53 @@ def sorted_order(columns: Sequence[Any], ordering: Ordering, *, presorted: bool 
     return order
 
 
+def order_codes(column: Any) -> Indices:
+    """Whole numbers in the order of a column's values, equal for equal ones; those of nulls mean nothing."""
+    array = _plain(column)
+    words = fixed_words(array)
+    if words is not None:
+        low = words[0].view(np.int64)
+        if len(words) > 1 and all(np.array_equal(word.view(np.int64), low >> 63) for word in words[1:]):
+            return low  # a decimal of few digits
+        if len(words) == 1:
+            return (_ordered_words(words, array.type)[0] ^ _SIGN).view(np.int64)
+    codes = np.zeros(len(array), dtype=np.int64)
+    if len(array):
+        order = sorted_order([array], Ordering((SortKey(0),)))
+        keys = KeyColumns([array], len(array))
+        codes[order[1:]] = np.cumsum(~keys.equal(order[1:], keys, order[:-1]))
+    return codes
+
+
 def _packed(digits: Iterator[Digit], room: int) -> tuple[U64 | None, Iterator[Digit]]:
-    """As many digits as fit so many bits, as one; and the others. Most numbers lie close together."""
+    """As many digits as fit so many bits, as one; and the others. Most numbers lie close together.
+
+    Of the first digit that does not fit come its highest bits: few rows are equal in these, and it decides among them.
+    """
     packed: U64 | None = None
     for digit in digits:
         values = digit(None)
         least = values.min()
         bits = int(values.max() - least).bit_length()
         if bits > room:
+            if room:
+                high = (values - least) >> np.uint64(bits - room)
+                packed = high if packed is None else packed << np.uint64(room) | high
             return packed, chain([digit], digits)
         room -= bits
         packed = values - least if packed is None else packed << np.uint64(bits) | (values - least)
     return packed, iter(())
 
 
-def _order_of_packed(packed: U64) -> Indices:
-    """The order of numbers that leave room for a row number behind them: sorted as such, three times as fast."""
+def _order_of_packed(packed: U64, presorted: bool) -> Indices:
+    """The order of numbers that leave room for a row number behind them: sorted as such, three times as fast.
+
+    Runs are found and merged by NumPy's stable sort: another five times as fast for eight of them.
+    """
     bits = np.uint64(len(packed).bit_length())
     numbers = packed << bits
     numbers |= np.arange(len(packed), dtype=np.uint64)
-    numbers.sort()
+    numbers.sort(kind="stable" if presorted else None)
     numbers &= (np.uint64(1) << bits) - np.uint64(1)
     return numbers.view(np.int64)
 

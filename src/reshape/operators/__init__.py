@@ -1,6 +1,6 @@
 """The skew-prone operators: Arrow in, Arrow out, no I/O. `spec` says what a plan knows of them, `base` what they do.
 
-An operator is one file with its spec and its logic, a place in `specs()`, and a method of `reshape.flow.Flow`.
+An operator is one file with its spec and its logic, a place in `specs()`, and a method of `reshape.flows.Flow`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ def specs() -> tuple[type[Spec], ...]:
     Imported late: whoever needs one operator is spared the code of the others, half of a source task's start-up time.
     """
     from reshape.operators.group_by import GroupBySpec
+    from reshape.operators.group_map import GroupMapSpec
     from reshape.operators.hash_join import JoinSpec
     from reshape.operators.relay import RelaySpec
     from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
     from reshape.operators.sort import SortSpec
+    from reshape.operators.window import WindowSpec
 
-    return GroupBySpec, JoinSpec, RelaySpec, DistinctSpec, SetProbeSpec, SortSpec
+    return GroupBySpec, GroupMapSpec, JoinSpec, RelaySpec, DistinctSpec, SetProbeSpec, SortSpec, WindowSpec

@@ -6,7 +6,9 @@ from reshape.errors import ReshapeError
 from reshape.kernels.hashing import UnsupportedKeyType
 
 __all__ = [
+    "GroupFunctionFailed",
     "KeyTypesDiffer",
+    "NegativeFrequency",
     "OperatorError",
     "OutOfRange",
     "PortError",
@@ -81,6 +83,21 @@ class OutOfRange(OperatorError):
         )
 
 
+class NegativeFrequency(OperatorError):
+    """A value is to count less than no time."""
+
+    def __init__(self, operator: str, column: str, value: int) -> None:
+        super().__init__(operator, column, value)
+        self.column = column
+        self.value = value
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operator}: percentile got a frequency of {self.value} in column {self.column!r}; "
+            "leave out rows whose frequency is below zero"
+        )
+
+
 class StateMismatch(OperatorError):
     """State came that does not fit: of another operator, another schema, or naming rows that never came."""
 
@@ -104,3 +121,15 @@ class UserAggregateFailed(OperatorError):
 
     def __str__(self) -> str:
         return f"{self.operator}: {self.method}() of user-defined aggregate {self.aggregate!r} failed: {self.cause}"
+
+
+class GroupFunctionFailed(OperatorError):
+    """A user's function of a group raised, or gave what it had not promised; the cause says what."""
+
+    def __init__(self, operator: str, function: str, cause: str) -> None:
+        super().__init__(operator, function, cause)
+        self.function = function
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.function} failed for a group: {self.cause}"

@@ -103,7 +103,7 @@ class Grouping:
 
         The table numbers the rows of `groups`; only the keys of the others are looked up.
         """
-        if groups is None and len(parts) == 1 and not self.key_count:
+        if groups is None and not self.key_count and [part.num_rows for part in parts] == [1]:
             return parts[0]
         if groups is not None and self.key_count and not len(table):
             groups = self._entered(groups, table)

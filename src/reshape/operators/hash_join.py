@@ -22,6 +22,7 @@ from reshape.kernels.keys import KeyColumns, check_keys
 from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
 from reshape.operators.build_rows import BuildRows
 from reshape.operators.errors import KeyTypesDiffer, PortError
+from reshape.operators.probe_rows import PairCondition, Probe
 from reshape.operators.spec import Narrowed, PortSpec, Spec
 
 JoinKind = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
@@ -62,6 +63,7 @@ class JoinSpec(Spec):
     how: JoinKind
     output: tuple[OutputColumn, ...]
     build_side: Side = "right"
+    condition: PairCondition | None = None  # what has to hold for a match beside equal keys
 
     exact: ClassVar[bool] = True
 
@@ -72,6 +74,9 @@ class JoinSpec(Spec):
             left, right = self.left.field(mine), self.right.field(theirs)
             if left.type != right.type:
                 raise KeyTypesDiffer("hash join", left.name, str(left.type), right.name, str(right.type))
+        if self.condition is not None and self.tracks_matches:
+            # Rows are marked by key, and here two of one key may differ.
+            raise ValueError(f"a {self.how} join with a condition cannot keep its {self.build_side} side")
 
     @classmethod
     def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
@@ -124,6 +129,8 @@ class JoinSpec(Spec):
         shown = [self.output[number] for number in wanted]
         left = {output.left for output in shown if output.left is not None}
         right = {output.right for output in shown if output.right is not None}
+        if self.condition is not None:
+            left, right = left.union(self.condition.left), right.union(self.condition.right)
         return {*self.left_keys, *left}, {*self.right_keys, *right}
 
     def narrowed(self, wanted: Sequence[int], kept: Sequence[list[int]], schemas: Sequence[pa.Schema]) -> Narrowed:
@@ -143,6 +150,7 @@ class JoinSpec(Spec):
             left_keys=tuple(left.index(key) for key in self.left_keys),
             right_keys=tuple(right.index(key) for key in self.right_keys),
             output=output,
+            condition=None if self.condition is None else self.condition.renumbered(left.index, right.index),
         )
         return Narrowed(spec, list(wanted))
 
@@ -151,7 +159,8 @@ class JoinSpec(Spec):
             f"{shown(self.left.field(mine))} = {shown(self.right.field(theirs))}"
             for mine, theirs in zip(self.left_keys, self.right_keys, strict=True)
         )
-        return [f"keys: {', '.join(pairs)}"]
+        also = [] if self.condition is None else [f"and where: {self.condition}"]
+        return [f"keys: {', '.join(pairs)}", *also]
 
     @property
     def probe_side(self) -> Side:
@@ -189,38 +198,6 @@ class JoinSpec(Spec):
             extended = self.preserves(other)
             fields.append(field.with_name(column.name).with_nullable(field.nullable or extended))
         return pa.schema(fields)
-
-
-class _Probe:
-    """Rows of a probe batch by number; None for all of them as they are, which most probes of a dimension give."""
-
-    __slots__ = ("batch", "rows")
-
-    def __init__(self, batch: pa.RecordBatch, rows: Indices | None) -> None:
-        """Rows that were left out of a batch: as many as it has means that none were."""
-        self.batch = batch
-        self.rows = None if rows is None or len(rows) == batch.num_rows else rows
-
-    def __len__(self) -> int:
-        return int(self.batch.num_rows) if self.rows is None else len(self.rows)
-
-    def part(self, start: int, most: int) -> _Probe:
-        """Some rows, one behind the other."""
-        if len(self) <= most:
-            return self
-        if self.rows is None:
-            return _Probe(self.batch.slice(start, most), None)
-        return _Probe(self.batch, self.rows[start : start + most])
-
-    def repeated(self, first: int, times: Indices) -> _Probe:
-        """Each row from the first on as often as is said."""
-        last = first + len(times)
-        if int(times.max(initial=0)) == 1 and int(times.min(initial=1)) == 1:
-            return self.part(first, len(times))
-        rows = np.arange(first, last, dtype=np.int64) if self.rows is None else self.rows[first:last]
-        repeated = _Probe(self.batch, None)
-        repeated.rows = np.repeat(rows, times)
-        return repeated
 
 
 class HashJoin(Operator):
@@ -268,6 +245,8 @@ class HashJoin(Operator):
         slots = self._slots(index, batch)
         if self.spec.tracks_matches:
             self._build.mark(slots[slots >= 0])
+        if self.spec.condition is not None:
+            return self._watched(self._joined_where(self.spec.condition, batch, slots, index, rows))
         return self._watched(self._joined(batch, slots, index, rows))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -311,19 +290,51 @@ class HashJoin(Operator):
         if spec.filters_left:
             if spec.build_side == "left":
                 return  # Left rows appear at the end, when all matches are known.
-            probe = _Probe(batch, np.flatnonzero(slots >= 0 if spec.how == "left_semi" else slots < 0))
+            probe = Probe(batch, np.flatnonzero(slots >= 0 if spec.how == "left_semi" else slots < 0))
             for start in range(0, len(probe), self.output_rows):
                 yield self._output(probe.part(start, self.output_rows), rows, None)
             return
         if spec.preserves(spec.probe_side):
-            probe = _Probe(batch, None)
+            probe = Probe(batch, None)
         else:
-            probe = _Probe(batch, np.flatnonzero(slots >= 0))
+            probe = Probe(batch, np.flatnonzero(slots >= 0))
             slots = slots if probe.rows is None else slots[probe.rows]
         for chosen, build_rows, absent in self._pairs(probe, slots, index):
             yield self._output(chosen, rows, build_rows, absent)
 
-    def _pairs(self, probe: _Probe, slots: Indices, index: KeyIndex) -> Iterator[tuple[_Probe, Indices, Mask | None]]:
+    def _joined_where(
+        self, condition: PairCondition, batch: pa.RecordBatch, slots: Indices, index: KeyIndex, rows: Rows
+    ) -> Iterator[pa.RecordBatch]:
+        """Pairs of equal keys for which the condition holds; a probe row without any such pair has no match."""
+        spec = self.spec
+        found = np.flatnonzero(slots >= 0)
+        matched = np.zeros(batch.num_rows, dtype=np.bool_)
+        for probe, build_rows, _ in self._pairs(Probe.only(batch, found), slots[found], index):
+            held = np.flatnonzero(self._holds(condition, probe, rows, build_rows))
+            pairs = Probe.only(batch, probe.numbers[held])
+            matched[pairs.numbers] = True
+            if len(held) and not spec.filters_left:
+                yield self._output(pairs, rows, build_rows[held])
+        if not spec.filters_left and not spec.preserves(spec.probe_side):
+            return
+        rest = Probe.only(batch, np.flatnonzero(matched if spec.how == "left_semi" else ~matched))
+        for start in range(0, len(rest), self.output_rows):
+            part = rest.part(start, self.output_rows)
+            nothing = np.zeros(len(part), dtype=np.int64)
+            build = None if spec.filters_left else nothing
+            yield self._output(part, rows, build, None if build is None else nothing == 0)
+
+    def _holds(self, condition: PairCondition, probe: Probe, rows: Rows, build_rows: Indices) -> Mask:
+        numbers, chosen = pa.array(probe.numbers), pa.array(build_rows)
+        probed, built = (
+            (condition.left, condition.right) if self.spec.build_side == "right" else (condition.right, condition.left)
+        )
+        of_probe = [take(probe.batch.column(number), numbers) for number in probed]
+        of_build = [take(rows.columns[number], chosen) for number in built]
+        both = [*of_probe, *of_build] if self.spec.build_side == "right" else [*of_build, *of_probe]
+        return condition.holds(both, len(build_rows))
+
+    def _pairs(self, probe: Probe, slots: Indices, index: KeyIndex) -> Iterator[tuple[Probe, Indices, Mask | None]]:
         """Every probe row with every build row of its slot; slot -1 gives the probe row once, its build row absent."""
         missing = slots < 0
         some_missing = bool(missing.any())
@@ -352,7 +363,7 @@ class HashJoin(Operator):
             yield probe.repeated(first, shares), build_rows, absent
 
     def _output(
-        self, probe: _Probe, rows: Rows, build_rows: Indices | None, absent: Mask | None = None
+        self, probe: Probe, rows: Rows, build_rows: Indices | None, absent: Mask | None = None
     ) -> pa.RecordBatch:
         """A batch of pairs; build rows marked as absent give nulls. Without build rows only the probe side appears."""
         probe_indices = None if probe.rows is None else pa.array(probe.rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,3 +23,18 @@ class Recast:
                 for number, field in zip(self.columns, self.schema, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    def needs(self, wanted: Sequence[int]) -> set[int]:
+        return {self.columns[number] for number in wanted}
+
+    def narrowed(self, wanted: Sequence[int], kept: Sequence[int], schema: pa.Schema) -> tuple[Recast, list[int]]:
+        shown = pa.schema([self.schema.field(number) for number in wanted])
+        return Recast(shown, tuple(kept.index(self.columns[number]) for number in wanted)), list(wanted)
+
+    def passes(self, column: int) -> int | None:
+        """None: a cast may change a value's hash."""
+        return None

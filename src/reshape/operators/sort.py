@@ -11,17 +11,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from reshape.kernels.columns import Indices, Rows
-from reshape.kernels.hashing import hash_rows
+from reshape.kernels.hashing import U64, hash_rows
 from reshape.kernels.keys import check_keys
 from reshape.kernels.ordering import Ordering, SortKey
-from reshape.kernels.sort_keys import sorted_order
-from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
+from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator
+from reshape.operators.sorted_runs import RUN_ROWS, SortedRuns
 from reshape.operators.spec import Narrowed, PortSpec, Spec
-
-# Rows of a run. A run is sorted in some 15 ms, so control messages do not wait for it; 4 M rows make 16 runs, which
-# merge at three times the speed of sorting them afresh.
-_RUN_ROWS = 262_144
 
 
 @dataclass(frozen=True)
@@ -89,92 +84,46 @@ class Sort(Operator):
     name: ClassVar[str] = "sort"
 
     def __init__(
-        self, spec: SortSpec, *, scattered: bool = False, output_rows: int = OUTPUT_ROWS, run_rows: int = _RUN_ROWS
+        self, spec: SortSpec, *, scattered: bool = False, output_rows: int = OUTPUT_ROWS, run_rows: int = RUN_ROWS
     ) -> None:
         super().__init__(spec.output_schema, scattered=scattered, output_rows=output_rows)
         check_keys(self.name, spec.schema, spec.ordering.columns)
         self.spec = spec
-        self._run_rows = run_rows
-        self._runs: list[pa.RecordBatch] = []
-        self._arriving: list[pa.RecordBatch] = []
-        self._arriving_rows = 0
-        self._rows = 0
-        self._bytes = 0
+        self._runs = SortedRuns(spec.schema, spec.ordering, run_rows)
 
     def add(self, port: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._check_open(port)
-        if batch.num_rows:
-            self._arriving.append(batch)
-            self._arriving_rows += batch.num_rows
-            self._rows += batch.num_rows
-            self._bytes += batch.nbytes
-            if self._arriving_rows >= self._run_rows:
-                self._close_run()
+        self._runs.add(batch)
         return iter(())
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._check_finish()
-        self._close_run()
-        if not self._runs:
-            return iter(())
-        rows = Rows.of(self.spec.schema, self._runs)
-        if len(self._runs) == 1:
-            return map(self._shown, rows.batches(self.output_rows))
-        # The block replaces the runs it was made of; both together would be twice the memory.
-        self._runs = list(rows.batches(len(rows)))
-        order = sorted_order([rows.columns[i] for i in self.spec.ordering.columns], self.spec.ordering, presorted=True)
+        rows, order = self._runs.merged()
         return map(self._shown, rows.batches(self.output_rows, order))
 
     @property
     def state_bytes(self) -> int:
-        return self._bytes
+        return self._runs.nbytes
 
     def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
         """Sorted runs in slices. Keys are those of the ordering, all columns together."""
-        self._close_run()
-        exported, kept = [], []
-        for run in self._runs:
-            if keys is None:
-                exported.append(run)
-                continue
-            chosen = keys.holds(hash_rows([run.column(i) for i in self.spec.ordering.columns]))
-            exported.append(run.filter(pa.array(chosen)))
-            if remove:
-                kept.append(run.filter(pa.array(~chosen)))
-        if remove:
-            self._runs = [run for run in kept if run.num_rows]
-            self._rows = sum(run.num_rows for run in self._runs)
-            self._bytes = sum(run.nbytes for run in self._runs)
-        return (part for run in exported for part in bounded(run, self.output_rows))
+        return self._runs.export(keys, self._hashes, remove, self.output_rows)
 
     def merge_state(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
             self._check_schema(batch, self.spec.schema)
-            if batch.num_rows:
-                self._runs.append(batch)
-                self._rows += batch.num_rows
-                self._bytes += batch.nbytes
+            self._runs.add_run(batch)
 
     def preview(self, limit: int) -> pa.RecordBatch | None:
         """The first rows in order among those that have come."""
-        if not self._rows:
-            return None
-        heads = [run.slice(0, limit) for run in self._runs]
-        arrived = Rows.of(self.spec.schema, [*heads, *self._arriving])
-        return self._shown(arrived.take_batch(self._order(arrived)[:limit]))
+        head = self._runs.head(limit)
+        return None if head is None else self._shown(head)
+
+    def _hashes(self, run: pa.RecordBatch) -> U64:
+        return hash_rows([run.column(column) for column in self.spec.ordering.columns])
 
     def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without what only ordered them."""
         if not self.spec.hidden:
             return batch
         return pa.RecordBatch.from_arrays(batch.columns[: -self.spec.hidden], schema=self.output_schema)
-
-    def _close_run(self) -> None:
-        if not self._arriving:
-            return
-        rows = Rows.of(self.spec.schema, self._arriving)
-        self._runs.append(rows.take_batch(self._order(rows)))
-        self._arriving, self._arriving_rows = [], 0
-
-    def _order(self, rows: Rows) -> Indices:
-        return sorted_order([rows.columns[i] for i in self.spec.ordering.columns], self.spec.ordering)

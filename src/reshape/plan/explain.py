@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from reshape.conf import FlowSettings
 from reshape.operators.recast import Recast
-from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, RowFunction, SourceNode, UnionNode
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
 from reshape.plan.sendable import function_name
 from reshape.plan.types import type_name
@@ -100,6 +100,8 @@ def _role(operator: PhysicalOperator, port: int) -> str:
 def _function(function: Any) -> str:
     if isinstance(function, Recast):
         return f"then casts to: {_columns(function.schema)}"
+    if isinstance(function, RowFunction):
+        return str(function)
     return f"then the user's function {function_name(function)}"
 
 

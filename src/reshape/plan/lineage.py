@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reshape.plan.nodes import RowFunction
 from reshape.plan.physical import PhysicalPlan
 
 
@@ -12,7 +13,11 @@ def result_columns(plan: PhysicalPlan, operator: int, port: int) -> tuple[int, .
         return None
     while True:
         passed = [at.logic.passes(port, column) for column in columns]
-        if None in passed or at.functions:
+        for function in at.functions:
+            if not isinstance(function, RowFunction):
+                return None
+            passed = [None if column is None else function.passes(column) for column in passed]
+        if None in passed:
             return None
         columns = tuple(column for column in passed if column is not None)
         if at.target is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -12,6 +12,35 @@ from reshape.operators.spec import Spec
 
 Tuning = tuple[tuple[str, Any], ...]  # settings that hold for one operator only
 MapFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@runtime_checkable
+class RowFunction(Protocol):
+    """A function behind an operator that is known by its columns, so that those that nobody reads can be left out."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether it can give some of its columns and no others."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The rows that it gives."""
+        ...
+
+    def needs(self, wanted: Sequence[int]) -> set[int]:
+        """The columns of its input without which these of its own cannot be given."""
+        ...
+
+    def narrowed(self, wanted: Sequence[int], kept: Sequence[int], schema: pa.Schema) -> tuple[RowFunction, list[int]]:
+        """The function over rows of which these columns are left (``schema``), and which of its own it still gives."""
+        ...
+
+    def passes(self, column: int) -> int | None:
+        """The column that holds one of its input unchanged; None where there is none."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,13 @@ class PhysicalPlan:
             report_s=self.report_s,
         )
 
+    def port_label(self, operator: int, port: int) -> str:
+        """What an input is called for people."""
+        at = self.operators[operator]
+        if len(at.ports) == 1:
+            return at.label
+        return f"{at.label}, {'build' if at.ports[port].after is None else 'probe'} side"
+
     @property
     def output(self) -> pa.Schema:
         """The rows of the result."""

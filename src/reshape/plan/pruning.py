@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reshape.operators.recast import Recast
 from reshape.operators.spec import chosen
 from reshape.plan.analysis import Input
-from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, RowFunction, SourceNode, UnionNode
 from reshape.plan.tree import Tree
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ class _Pruning:
                 return self._union(node, need)
             case OperatorNode():
                 return self._operator(node, need)
-            case MapNode() if isinstance(node.function, Recast):
-                return self._recast(node, node.function, need)
+            case MapNode() if isinstance(node.function, RowFunction):
+                return self._function(node, node.function, need)
             case MapNode():
                 return replace(node, child=self.narrow(node.child, _all(node.child))[0]), _all(node)
 
@@ -69,11 +68,10 @@ class _Pruning:
         made = node.spec.narrowed(need, [kept for _, kept in children], [child.schema for child in inputs])
         return replace(node, inputs=inputs, spec=made.spec), made.gives
 
-    def _recast(self, node: MapNode, function: Recast, need: list[int]) -> Narrowed:
-        child, kept = self.narrow(node.child, {function.columns[number] for number in need})
-        schema = chosen(function.schema, need)
-        made = Recast(schema, tuple(kept.index(function.columns[number]) for number in need))
-        return MapNode(child, made, schema), need
+    def _function(self, node: MapNode, function: RowFunction, need: list[int]) -> Narrowed:
+        child, kept = self.narrow(node.child, function.needs(need))
+        made, gives = function.narrowed(need, kept, child.schema)
+        return MapNode(child, made, made.schema), gives
 
 
 def _exact(node: Node) -> bool:
@@ -86,7 +84,7 @@ def _exact(node: Node) -> bool:
         case UnionNode():
             return _exact(node.left) and _exact(node.right)
         case MapNode():
-            return isinstance(node.function, Recast)
+            return isinstance(node.function, RowFunction) and node.function.exact
 
 
 def _all(node: Node) -> list[int]:

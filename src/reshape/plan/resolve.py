@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reshape.errors import FlowError
 from reshape.kernels.ordering import Ordering, SortKey
 from reshape.operators.aggregates.description import Aggregate
-from reshape.operators.aggregates.registry import registered, supported
+from reshape.operators.aggregates.registry import aggregate_of, registered, supported
 from reshape.operators.aggregates.user_defined import UserAggregate, UserDefined
 from reshape.plan.analysis import Input, NotSupported, as_column, kind, named_expressions, scala_list, unnamed
+from reshape.plan.group_functions import python_aggregate
 from reshape.plan.types import unused
 
 if TYPE_CHECKING:
@@ -61,6 +63,10 @@ class _Columns:
         self._source = source
         self.what = what
         self.chosen: list[tuple[Any, str]] = []
+
+    @property
+    def df(self) -> DataFrame:
+        return self._source.df
 
     def key(self, expression: Any, name: str) -> int:
         """A column of the result, under this name."""
@@ -175,24 +181,30 @@ class _Call:
 
     name: str
     expression: Any
-    inputs: list[Any]
+    function: Any
     columns: _Columns
 
     @property
     def distinct(self) -> bool:
         return bool(self.expression.isDistinct())
 
+    @cached_property
+    def inputs(self) -> list[Any]:
+        return scala_list(self.function.children())
+
     @property
     def arguments(self) -> int:
         return len(self.inputs)
 
-    @property
-    def function(self) -> Any:
-        return self.expression.aggregateFunction()
-
     def column(self, argument: int = 0, *, uncast: bool = False) -> int:
         expression = self.inputs[argument]
+        if kind(expression) == "SortOrder":
+            expression = expression.child()
         return self.columns.input(_uncast(expression) if uncast else expression)
+
+    def condition(self) -> int | None:
+        found = self.expression.filter()
+        return self.columns.input(found.get()) if found.isDefined() else None
 
     def is_constant(self, argument: int = 0) -> bool:
         return kind(self.inputs[argument]) == "Literal" and self.inputs[argument].value() is not None
@@ -207,16 +219,15 @@ def _aggregate(expression: Any, columns: _Columns) -> Aggregate:
         instead = f"each expression must be one of {supported()}, with an alias if you like"
         raise NotSupported("agg", child.sql(), instead)
     function = child.aggregateFunction()
-    call = _Call(str(expression.name()), child, scala_list(function.children()), columns)
-    if child.filter().isDefined():
-        raise call.refused("put the condition into the value: F.sum(F.when(condition, value))")
-    known = registered().get(kind(function))
-    if known is None:
+    if kind(function) not in registered() and "replacement" in dir(function):
+        function = function.replacement()  # what Spark's optimizer puts in its place: a min for bool_and
+    call = _Call(str(expression.name()), child, function, columns)
+    if kind(function) == "PythonUDAF":
+        return python_aggregate(call, columns.df)
+    aggregate = aggregate_of(kind(function), call)
+    if aggregate is None:
         raise call.refused(f"it can use {supported()}")
-    if call.distinct and not known.takes_distinct:
-        able = ", ".join(name.lower() for name, other in registered().items() if other.takes_distinct)
-        raise call.refused(f"only {able} takes distinct values")
-    return known.aggregate.of_call(call)
+    return aggregate
 
 
 def _uncast(expression: Any) -> Any:

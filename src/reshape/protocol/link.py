@@ -1,7 +1,7 @@
 """A task's line to the driver: reports go up, orders come down. Apart from the data, so never behind it.
 
-What must not be lost is an action of Arrow Flight, answered by the driver, and made again where the connection broke;
-the driver books it once. Counts, of which the newest replace all others, go up a line that stays open, for about half
+What must not be lost is a call, answered by the driver, and made again where the connection broke;
+the driver books it once. Counts, of which the newest replace all others, go up a line without an answer, for about half
 the CPU time. Orders are fetched by long polls, so they arrive as soon as they are given; tasks need no listener of
 their own for them. Where there are too many tasks for that, the driver answers polls at once: then a task pauses for as
 long as it is told, and its counts come with the next poll.
@@ -18,12 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-import pyarrow as pa
-from pyarrow import flight
-
 from reshape.errors import FlowFailed
-from reshape.exchange.errors import PeerLost
-from reshape.exchange.flight import Access, NoteLine, call, connect
+from reshape.exchange.errors import CallError, PeerLost, Unreachable
+from reshape.exchange.transport.access import Access
+from reshape.exchange.transport.client import call, connect
+from reshape.exchange.transport.streams import NoteLine
 from reshape.protocol.codec import Poll, Reports, decode_answer, decode_orders, encode_poll, encode_reports
 from reshape.protocol.errors import Aborted, DriverLost, MessageRefused, TaskLost
 from reshape.protocol.newest import Counted, newest
@@ -143,18 +142,17 @@ class ControlLink:
         """Stop polling; returns when no order will be obeyed any more."""
         self._closing.set()
         if self._notes is not None and self.lost is None:  # nobody would say that the last ones have been taken
-            with contextlib.suppress(pa.ArrowException):
+            with contextlib.suppress(CallError):
                 self._notes.close()
         last_words: list[Report] = [*self._counts.take()]
         if self._thread.is_alive():
             last_words.append(Leaving())
         if last_words:
-            with contextlib.suppress(pa.ArrowException, DriverLost):
+            with contextlib.suppress(CallError, DriverLost):
                 self.report(*last_words, within_s=FAREWELL_S)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(POLL_S + 1.0)
-        with contextlib.suppress(pa.ArrowException):
-            self._client.close()
+        self._client.close()
 
     def _call(self, reports: Sequence[Report], within_s: float) -> bytes:
         """Until the driver has answered; a call whose connection broke is made again, with the same number."""
@@ -166,7 +164,7 @@ class ControlLink:
                 raise self.lost
             try:
                 return call(self._client, "report", body, max(deadline - time.monotonic(), RETRY_S))
-            except flight.FlightUnavailableError as error:
+            except Unreachable as error:
                 now = time.monotonic()
                 broke_at = now if broke_at is None else broke_at
                 if now + RETRY_S > min(deadline, broke_at + REFUSED_AFTER_S):
@@ -182,9 +180,9 @@ class ControlLink:
                 # Once there is a line for counts they have one way only, and stay in their order.
                 poll = Poll(self._sender, last, () if self._has_line else self._counts.take())
                 answer = decode_orders(call(client, "orders", encode_poll(poll), POLL_S + LOST_AFTER_S))
-            except pa.ArrowException as error:
+            except CallError as error:
                 silent = time.monotonic() - heard
-                refused = isinstance(error, flight.FlightUnavailableError)
+                refused = isinstance(error, Unreachable)
                 if silent > (REFUSED_AFTER_S if refused else LOST_AFTER_S):
                     self.lost = DriverLost(self._flow.location, silent, str(error))
                     self._obey(Abort("the driver", str(self.lost)))
@@ -205,5 +203,4 @@ class ControlLink:
                 # Tasks that have begun together would go on calling together.
                 self._closing.wait(answer.pause_s * random.uniform(0.5, 1.5))
             heard = time.monotonic()
-        with contextlib.suppress(pa.ArrowException):
-            client.close()
+        client.close()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyarrow.flight import FlightClient
 
-from reshape.exchange.flight import Access, Outlet, connect
+from reshape.exchange.transport.access import Access
+from reshape.exchange.transport.client import Client, connect
+from reshape.exchange.transport.streams import Outlet
 from reshape.exchange.wire import StreamName
 
 
@@ -19,7 +19,7 @@ class Outlets:
     def __init__(self, locations: Sequence[str], access: Access) -> None:
         self._locations = tuple(locations)
         self._access = access
-        self._clients: dict[int, FlightClient] = {}
+        self._clients: dict[int, Client] = {}
         self._lock = threading.Lock()
 
     def open(self, host: int, name: StreamName, schema: pa.Schema) -> Outlet:
@@ -30,10 +30,9 @@ class Outlets:
         with self._lock:
             clients = list(self._clients.values())
         for client in clients:
-            with contextlib.suppress(pa.ArrowException):
-                client.close()
+            client.close()
 
-    def _client(self, host: int) -> FlightClient:
+    def _client(self, host: int) -> Client:
         with self._lock:
             client = self._clients.get(host)
             if client is None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
-from reshape.exchange.errors import ExchangeError, HostClosed
-from reshape.exchange.flight import Outlet
+from reshape.exchange.errors import CallError, ExchangeError, HostClosed
+from reshape.exchange.transport.streams import Outlet
 from reshape.exchange.wire import Envelope, StreamName
 from reshape.plan.physical import Edge
 from reshape.protocol.errors import Aborted, DriverLost
@@ -183,7 +183,7 @@ class SourceTask:
         """Tell what has been sent so far; one that is lost is followed by the next."""
         with self._clock.between_batches():
             counts, read = self._router.counts(), self._clock.settled
-        with contextlib.suppress(pa.ArrowException, DriverLost):
+        with contextlib.suppress(CallError, DriverLost):
             self.link.note(RouterCounted(*self._target, self._name, counts, read))
 
     def _offer_sample(self, sample: pa.RecordBatch) -> None:
@@ -208,7 +208,7 @@ class SourceTask:
 
     def _tell(self, error: Exception) -> None:
         if self._aborted is None:
-            with contextlib.suppress(pa.ArrowException, DriverLost):  # the task fails with the error itself
+            with contextlib.suppress(CallError, DriverLost):  # the task fails with the error itself
                 self.link.report_failure(error, self._name)
 
     def _broke_early(self, error: Exception) -> None:
@@ -232,7 +232,7 @@ class SourceTask:
                 at_work = bool(self._streams)
             if at_work:  # a router that closes its streams ends the wait for a mark without harm
                 self._broke_early(error)
-        except (pa.ArrowException, DriverLost) as error:
+        except (CallError, DriverLost) as error:
             self._abort(f"the driver did not listen: {error}")
 
     def _use_table(self, order: UseTable) -> None:

@@ -16,7 +16,7 @@ from reshape.datasets.tpc_tables import Directory
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from reshape.flow import Flow
+    from reshape.flows import Flow
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pat
 
-from reshape.expressions.arrays import LEGACY, Numbers, array_of, nulls_of, numbers_of
+from reshape.expressions.arrays import ANSI, LEGACY, Numbers, array_of, is_ansi, nulls_of, numbers_of
 from reshape.expressions.evaluate import evaluate, evaluate_where
 from reshape.expressions.families import decimals
 from reshape.expressions.families.booleans import truth
@@ -100,3 +101,24 @@ def normalized(call: Call, values: Sequence[Value]) -> Value:
 @entry("KnownFloatingPointNormalized", holds_for="float, double", refusal=arguments(is_float), scalars=True)
 def unchanged(call: Call, values: Sequence[Value]) -> Value:
     return values[0]
+
+
+def _short(call: Call) -> str | None:
+    short = arguments(lambda kind: is_decimal(kind) and kind.precision <= decimals.LONG_DIGITS)
+    return short(call)
+
+
+@entry("UnscaledValue", holds_for="decimals of up to 18 digits", refusal=_short)
+def unscaled_value(call: Call, values: Sequence[Value]) -> Value:
+    """What Spark adds up in the place of short decimals."""
+    return array_of(decimals.longs(values[0]), nulls_of(*values), call.type)
+
+
+def _overflow_mode(expression: Any, facts: SessionFacts) -> dict[str, Any]:
+    return {"mode": LEGACY if expression.nullOnOverflow() else ANSI}
+
+
+@entry("MakeDecimal", holds_for="bigint", refusal=arguments(pat.is_int64), options=_overflow_mode, raises=is_ansi)
+def make_decimal(call: Call, values: Sequence[Value]) -> Value:
+    """The reverse of `UnscaledValue`."""
+    return decimals.fitting(call, numbers_of(values[0]), nulls_of(*values))

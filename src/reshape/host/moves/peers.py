@@ -15,7 +15,7 @@ from itertools import count
 import pyarrow as pa
 
 from reshape.exchange.errors import ExchangeError, PeerLost
-from reshape.exchange.flight import Outlet
+from reshape.exchange.transport.streams import Outlet
 from reshape.exchange.wire import Envelope, Kind, Purpose, Slice, StreamName
 from reshape.sender.outlets import Outlets
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,16 +53,22 @@ class Groups:
         first[self.codes[::-1]] = np.arange(len(self.codes) - 1, -1, -1)
         return first
 
+    def last_rows(self) -> Indices:
+        """The last row of each group, -1 where there is none."""
+        last = np.full(self.count, -1, dtype=np.int64)
+        last[self.codes] = np.arange(len(self.codes))
+        return last
+
 
 class AggregateLogic(ABC):
     """One aggregate of one column (or of none, or of several)."""
 
     # Whether a partial state is of bounded size, so that combining before sending makes less to send.
-    algebraic: ClassVar[bool] = True
+    algebraic: bool = True
     # Whether merged states are smaller than those they were made of; lists only become fewer.
-    merging_shrinks: ClassVar[bool] = True
+    merging_shrinks: bool = True
     # Whether the value of a group may be null, as Spark's schema says it.
-    nullable: ClassVar[bool] = True
+    nullable: bool = True
 
     state_types: Sequence[pa.DataType]
     output_type: pa.DataType
@@ -92,6 +97,18 @@ def present(array: pa.Array, groups: Groups) -> tuple[pa.Array, Groups]:
     if valid is None:
         return array, groups
     return array.filter(pa.array(valid)), groups.only(valid)
+
+
+def complete(columns: Sequence[pa.Array], groups: Groups) -> tuple[list[pa.Array], Groups]:
+    """The rows that have a value in every column."""
+    keep: Mask | None = None
+    for column in columns:
+        valid = validity(column)
+        if valid is not None:
+            keep = valid if keep is None else keep & valid
+    if keep is None:
+        return list(columns), groups
+    return [column.filter(pa.array(keep)) for column in columns], groups.only(keep)
 
 
 def as_doubles(array: pa.Array) -> npt.NDArray[np.float64]:

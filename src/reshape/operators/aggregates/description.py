@@ -45,6 +45,10 @@ class SparkCall(Protocol):
         """
         ...
 
+    def condition(self) -> int | None:
+        """The number of the boolean input column that says which rows count; None where all do."""
+        ...
+
     def is_constant(self, argument: int = 0) -> bool:
         """Whether an argument is a literal other than null."""
         ...
@@ -63,7 +67,8 @@ class Aggregate(ABC):
     @classmethod
     @abstractmethod
     def examples(cls) -> tuple[Aggregate, ...]:
-        """Some of this kind over columns 0 and 1, which hold whole numbers: checks of all aggregates run on these."""
+        """Some of this kind, for the checks that run on all aggregates. Columns 0 and 1 hold whole numbers, 2 true or
+        false, 3 texts."""
 
     @property
     @abstractmethod

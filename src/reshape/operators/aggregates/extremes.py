@@ -1,4 +1,4 @@
-"""min, max and first."""
+"""min, max, first and last."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from reshape.kernels.hashing import validity
+from reshape.kernels.keys import comparable
 from reshape.operators.aggregates.base import AggregateLogic, Groups, as_doubles, present, unsupported
+from reshape.operators.aggregates.best_rows import best_rows
 from reshape.operators.aggregates.description import Aggregate, OfColumn, SparkCall
 from reshape.operators.aggregates.registry import spark_function
 
 _ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
-@spark_function("Min", "min")
+@spark_function("Min", "min (bool_and, every)")
 @dataclass(frozen=True, slots=True)
 class Min(OfColumn):
     """NaN is greater than all numbers, strings are ordered by their bytes. Of zeros Spark keeps one that it met; which
@@ -27,7 +29,7 @@ class Min(OfColumn):
         return ExtremeLogic(fields[0], "min")
 
 
-@spark_function("Max", "max")
+@spark_function("Max", "max (bool_or, some, any)")
 @dataclass(frozen=True, slots=True)
 class Max(OfColumn):
     """NaN is greater than all numbers, strings are ordered by their bytes. Of zeros Spark keeps one that it met; which
@@ -37,7 +39,7 @@ class Max(OfColumn):
         return ExtremeLogic(fields[0], "max")
 
 
-@spark_function("First", "first")
+@spark_function("First", "first (first_value, any_value)")
 @dataclass(frozen=True, slots=True)
 class First(OfColumn):
     """The first value (or the first that is not null) that a worker met; which one that is, nobody promises."""
@@ -56,12 +58,21 @@ class First(OfColumn):
         return cls(call.name, call.column(), bool(call.function.ignoreNulls()))
 
 
+@spark_function("Last", "last (last_value)")
+@dataclass(frozen=True, slots=True)
+class Last(First):
+    """The last value (or the last that is not null) that a worker met; which one that is, nobody promises."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return FirstLogic(fields[0], self.ignore_nulls, last=True)
+
+
 class ExtremeLogic(AggregateLogic):
     """min or max."""
 
     def __init__(self, field: pa.Field, which: str) -> None:
         kind = field.type
-        if pat.is_nested(kind) or pat.is_interval(kind):
+        if not comparable(kind):
             raise unsupported(which, field)
         self._which = which
         self._kind = kind
@@ -72,6 +83,10 @@ class ExtremeLogic(AggregateLogic):
         array = columns[0]
         if pat.is_null(self._kind):
             return [pa.nulls(groups.count)]
+        if pat.is_struct(self._kind):
+            values, groups = present(array, groups)
+            rows = best_rows(values, groups, largest=self._which == "max")
+            return [values.take(pa.array(rows, mask=rows < 0))]
         if pat.is_duration(self._kind):  # Arrow has no such extremes of it
             return [self._extremes(array.cast(pa.int64()), groups).cast(self._kind)]
         if not pat.is_floating(self._kind):
@@ -98,10 +113,11 @@ class ExtremeLogic(AggregateLogic):
 
 
 class FirstLogic(AggregateLogic):
-    """The first value met, or the first that is not null."""
+    """The first value met (or the last), or the first that is not null."""
 
-    def __init__(self, field: pa.Field, ignore_nulls: bool) -> None:
+    def __init__(self, field: pa.Field, ignore_nulls: bool, *, last: bool = False) -> None:
         self._ignore_nulls = ignore_nulls
+        self._last = last
         self.state_types = (field.type, pa.bool_())
         self.output_type = field.type
 
@@ -118,9 +134,8 @@ class FirstLogic(AggregateLogic):
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
         return states[0]
 
-    @staticmethod
-    def _first(array: pa.Array, groups: Groups) -> list[pa.Array]:
-        rows = groups.first_rows()
+    def _first(self, array: pa.Array, groups: Groups) -> list[pa.Array]:
+        rows = groups.last_rows() if self._last else groups.first_rows()
         return [array.take(pa.array(rows, mask=rows < 0)), pa.array(rows >= 0)]
 
 

@@ -1,30 +1,79 @@
-"""Aggregates that need all values of a group: collect_list, median and percentile."""
+"""Aggregates that need all values of a group: collect_list, collect_set, median and percentile."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from reshape.kernels.codes import sorted_segments
-from reshape.operators.aggregates.base import AggregateLogic, Groups, as_doubles, nullable, present, unsupported
+from reshape.kernels.columns import Indices
+from reshape.kernels.ordering import Ordering, SortKey
+from reshape.kernels.sort_keys import sorted_order
+from reshape.operators.aggregates.base import (
+    OPERATOR,
+    AggregateLogic,
+    Groups,
+    as_doubles,
+    complete,
+    nullable,
+    present,
+    unsupported,
+)
 from reshape.operators.aggregates.description import Aggregate, OfColumn, SparkCall
+from reshape.operators.aggregates.distinct import DistinctLogic
+from reshape.operators.aggregates.list_states import (
+    each_alone,
+    flattened,
+    lengths_of,
+    lists_of,
+    shown_lists,
+    spark_list,
+    spread_over,
+)
 from reshape.operators.aggregates.registry import spark_function
+from reshape.operators.errors import NegativeFrequency
+
+Doubles = npt.NDArray[np.float64]
 
 
-@spark_function("CollectList", "collect_list")
+@spark_function("CollectList", "collect_list (array_agg)")
 @dataclass(frozen=True, slots=True)
 class CollectList(OfColumn):
-    """All values that are not null, in no particular order."""
+    """All values, or all that are not null, in no particular order."""
+
+    ignore_nulls: bool = True
+
+    @classmethod
+    def examples(cls) -> tuple[Aggregate, ...]:
+        return (cls("result", 1), cls("result", 1, ignore_nulls=False))
+
+    @classmethod
+    def of_call(cls, call: SparkCall) -> Aggregate:
+        return cls(call.name, call.column(), bool(call.function.ignoreNulls()))
 
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
-        return CollectListLogic(fields[0])
+        return CollectListLogic(fields[0], self.ignore_nulls)
+
+    def text(self, names: Sequence[str]) -> str:
+        return f"collect_list({', '.join(names)})"
+
+
+@spark_function("CollectSet", "collect_set")
+@dataclass(frozen=True, slots=True)
+class CollectSet(CollectList):
+    """The different values, in no particular order."""
+
+    def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
+        return DistinctLogic(fields, CollectListLogic(fields[0], self.ignore_nulls))
+
+    def text(self, names: Sequence[str]) -> str:
+        return f"collect_set({', '.join(names)})"
 
 
 @spark_function("Median", "median")
@@ -33,20 +82,27 @@ class Median(OfColumn):
     """percentile(column, 0.5)."""
 
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
-        return PercentileLogic(fields[0], (0.5,), as_list=False)
+        return PercentileLogic(fields, Percentile(self.name, self.column, (0.5,)))
 
 
-@spark_function("Percentile", "percentile")
+@spark_function("Percentile", "percentile (percentile_cont)")
 @dataclass(frozen=True, slots=True)
 class Percentile(OfColumn):
-    """Exact, interpolated between the two nearest values. `as_list`: Spark's form with an array of percentages."""
+    """Exact, interpolated between the two nearest values. `as_list`: Spark's form with an array of percentages.
+    `reverse`: counted from the largest value. `frequency`: a column that says how often each value counts."""
 
     percentages: tuple[float, ...]
     as_list: bool = False
+    reverse: bool = False
+    frequency: int | None = None
 
     @classmethod
     def examples(cls) -> tuple[Aggregate, ...]:
-        return (cls("result", 1, (0.25,)), cls("result", 1, (0.0, 0.9), as_list=True))
+        return (
+            cls("result", 1, (0.25,)),
+            cls("result", 1, (0.0, 0.9), as_list=True, reverse=True),
+            cls("result", 1, (0.3,), frequency=0),
+        )
 
     def __post_init__(self) -> None:
         if not all(0.0 <= share <= 1.0 for share in self.percentages):
@@ -54,118 +110,173 @@ class Percentile(OfColumn):
         if not self.as_list and len(self.percentages) != 1:
             raise ValueError(f"{self.name!r} has {len(self.percentages)} percentages, which only a list can hold")
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return (self.column,) if self.frequency is None else (self.column, self.frequency)
+
+    def renumbered(self, number: Callable[[int], int]) -> Self:
+        frequency = None if self.frequency is None else number(self.frequency)
+        return replace(self, column=number(self.column), frequency=frequency)
+
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
-        return PercentileLogic(fields[0], self.percentages, self.as_list)
+        return PercentileLogic(fields, self)
 
     @classmethod
     def of_call(cls, call: SparkCall) -> Aggregate:
-        if str(call.function.frequencyExpression().sql()) not in ("1", "1L"):
-            raise call.refused("percentile cannot weigh values by a frequency")
-        if bool(call.function.reverse()):
-            raise call.refused("use percentile(column, 1 - percentage)")
-        shares = call.function.percentageExpression().eval(None)
-        as_list = not isinstance(shares, float | int)
-        percentages = tuple(float(share) for share in shares.toDoubleArray()) if as_list else (float(shares),)
-        return cls(call.name, call.column(), percentages, as_list)
+        percentages, as_list = percentages_of(call)
+        every_row = str(call.function.frequencyExpression().sql()) in ("1", "1L")
+        frequency = None if every_row else call.column(2)
+        return cls(call.name, call.column(), percentages, as_list, bool(call.function.reverse()), frequency)
+
+    @staticmethod
+    def place(count: Doubles, share: float) -> Doubles:
+        """Where the percentile lies among so many values in order, the first at 0."""
+        position: Doubles = (count - 1) * share
+        return position
 
 
-def lists_of(values: pa.Array, groups: Groups, kind: pa.DataType) -> pa.Array:
-    """The values of each group as a list. Large lists: a partition may have more than 2**31 values."""
-    offsets = np.zeros(groups.count + 1, dtype=np.int64)
-    np.cumsum(groups.sizes, out=offsets[1:])
-    return pa.LargeListArray.from_arrays(
-        pa.array(offsets), values.take(pa.array(groups.order)), type=pa.large_list(kind)
-    )
+@spark_function("PercentileDisc", "percentile_disc")
+@dataclass(frozen=True, slots=True)
+class PercentileDisc(Percentile):
+    """The first value that so many of the values do not exceed."""
+
+    @classmethod
+    def of_call(cls, call: SparkCall) -> Aggregate:
+        if bool(call.function.legacyCalculation()):
+            raise call.refused("set spark.sql.legacy.percentileDiscCalculation to false")
+        percentages, as_list = percentages_of(call)
+        return cls(call.name, call.column(), percentages, as_list, bool(call.function.reverse()))
+
+    @staticmethod
+    def place(count: Doubles, share: float) -> Doubles:
+        position: Doubles = np.maximum(np.ceil(count * share) - 1, 0)
+        return position
 
 
-def flattened(lists: pa.Array, groups: Groups) -> tuple[pa.Array, Groups]:
-    """The values of all lists, each in the group of its list."""
-    lengths = pc.list_value_length(lists).to_numpy()
-    return lists.flatten(), Groups(np.repeat(groups.codes, lengths), groups.count)
-
-
-def spark_list(kind: pa.DataType) -> pa.DataType:
-    """Spark's array type for values that are never null."""
-    return pa.list_(pa.field("element", kind, nullable=False))
+def percentages_of(call: SparkCall) -> tuple[tuple[float, ...], bool]:
+    """The percentages of a call, and whether they were given as an array."""
+    expression = call.function.percentageExpression()
+    shares = expression.eval(None)
+    if str(expression.dataType().typeName()) != "array":
+        return (float(str(shares)),), False
+    kind = expression.dataType().elementType()
+    return tuple(float(str(share)) for share in shares.toObjectArray(kind)), True
 
 
 class CollectListLogic(AggregateLogic):
-    """All values that are not null."""
+    """All values that are not null, or all there are."""
 
-    algebraic: ClassVar[bool] = False
-    merging_shrinks: ClassVar[bool] = False
-    nullable: ClassVar[bool] = False
+    algebraic: bool = False
+    merging_shrinks: bool = False
+    nullable: bool = False
 
-    def __init__(self, field: pa.Field) -> None:
+    def __init__(self, field: pa.Field, ignore_nulls: bool) -> None:
         self._kind = field.type
+        self._ignore_nulls = ignore_nulls
         self.state_types = (pa.large_list(field.type),)
-        self.output_type = spark_list(field.type)
+        self.output_type = spark_list(field.type, nulls=not ignore_nulls and field.nullable)
 
     def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
-        return [lists_of(*present(columns[0], groups), self._kind)]
+        values = columns[0]
+        if self._ignore_nulls:
+            values, groups = present(values, groups)
+        return [lists_of(values, groups, self._kind)]
 
     def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
         return [lists_of(*flattened(states[0], groups), self._kind)]
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        lists = states[0]
-        offsets = np.zeros(len(lists) + 1, dtype=np.int32)
-        np.cumsum(pc.list_value_length(lists).to_numpy(), out=offsets[1:])
-        return pa.ListArray.from_arrays(pa.array(offsets), lists.flatten(), type=self.output_type)
+        return shown_lists(states[0].flatten(), lengths_of(states[0]), self.output_type)
 
 
 class PercentileLogic(AggregateLogic):
     """Spark's `percentile`: exact, linear between the two nearest values, a double whatever the input is."""
 
-    algebraic: ClassVar[bool] = False
-    merging_shrinks: ClassVar[bool] = False
+    algebraic: bool = False
+    merging_shrinks: bool = False
 
-    def __init__(self, field: pa.Field, percentages: Sequence[float], as_list: bool) -> None:
-        if not (pat.is_integer(field.type) or pat.is_floating(field.type) or pat.is_decimal(field.type)):
-            raise unsupported("percentile", field)
-        self._percentages = percentages
-        self._as_list = as_list
-        self.state_types = (pa.large_list(pa.float64()),)
-        self.output_type = spark_list(pa.float64()) if as_list else pa.float64()
+    def __init__(self, fields: Sequence[pa.Field], of: Percentile) -> None:
+        kind = fields[0].type
+        if not (pat.is_integer(kind) or pat.is_floating(kind) or pat.is_decimal(kind)):
+            raise unsupported("percentile", fields[0])
+        if len(fields) > 1 and not pat.is_integer(fields[1].type):
+            raise unsupported("percentile with a frequency", fields[1])
+        self._of = of
+        self._frequency = fields[1].name if len(fields) > 1 else None
+        self._kinds = [pa.float64(), pa.int64()][: len(fields)]
+        self.state_types = tuple(pa.large_list(kind) for kind in self._kinds)
+        self.output_type = spark_list(pa.float64()) if of.as_list else pa.float64()
 
     def update(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
-        values, groups = present(columns[0], groups)
-        return [lists_of(pa.array(as_doubles(values)), groups, pa.float64())]
+        columns, groups = complete(columns, groups)
+        columns[0] = pa.array(as_doubles(columns[0]))
+        if self._frequency is not None:
+            weights = columns[1].cast(pa.int64()).to_numpy()
+            if (weights < 0).any():
+                raise NegativeFrequency(OPERATOR, self._frequency, int(weights.min()))
+            some = weights > 0
+            columns = [columns[0].filter(pa.array(some)), pa.array(weights[some])]
+            groups = groups.only(some)
+        return self._lists(columns, groups)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
-        return [lists_of(*flattened(states[0], groups), pa.float64())]
+        return self._lists(*spread_over(states, groups))
 
     def finish(self, states: Sequence[pa.Array]) -> pa.Array:
-        lengths = pc.list_value_length(states[0]).to_numpy()
-        values = states[0].flatten().to_numpy(zero_copy_only=False)
-        ordered = sorted_segments(values, lengths)
-        starts = np.cumsum(lengths) - lengths
-        absent = lengths == 0
-        found = [self._interpolated(ordered, starts, lengths, absent, share) for share in self._percentages]
-        if not self._as_list:
+        ordered = Weighed(states) if self._frequency is not None else Ordered(states)
+        absent = (ordered.counts == 0) | (len(self._of.percentages) == 0)
+        found = [self._found(ordered, absent, share) for share in self._of.percentages]
+        if not self._of.as_list:
             return nullable(found[0], absent, pa.float64())
-        flat = np.stack(found, axis=1)[~absent].reshape(-1)
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
-        np.cumsum(~absent * len(found), out=offsets[1:])
-        mask = pa.array(absent) if absent.any() else None
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat), type=self.output_type, mask=mask)
+        flat = np.stack(found, axis=1)[~absent].reshape(-1) if found else np.zeros(0)
+        return shown_lists(pa.array(flat), ~absent * len(found), self.output_type, absent)
 
-    @staticmethod
-    def _interpolated(
-        ordered: npt.NDArray[np.float64],
-        starts: npt.NDArray[np.int64],
-        lengths: npt.NDArray[np.int64],
-        absent: npt.NDArray[np.bool_],
-        share: float,
-    ) -> npt.NDArray[np.float64]:
-        result = np.zeros(len(starts))
-        some = ~absent
-        position = (lengths[some] - 1) * share
+    def _lists(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        return [lists_of(column, groups, kind) for column, kind in zip(columns, self._kinds, strict=True)]
+
+    def _found(self, ordered: Ordered, absent: npt.NDArray[np.bool_], share: float) -> Doubles:
+        result = np.zeros(len(absent))
+        some = np.flatnonzero(~absent)
+        counts = ordered.counts[some]
+        position = self._of.place(counts.astype(np.float64), share)
         lower, higher = np.floor(position), np.ceil(position)
-        below = ordered[starts[some] + lower.astype(np.int64)]
-        above = ordered[starts[some] + higher.astype(np.int64)]
+        below, above = (
+            ordered.at(some, counts - 1 - index if self._of.reverse else index)
+            for index in (lower.astype(np.int64), higher.astype(np.int64))
+        )
         with np.errstate(invalid="ignore"):
             between = (higher - position) * below + (position - lower) * above
         # On a value both weights are zero, and between equal values the sum would round.
         result[some] = np.where((lower == higher) | (below == above), below, between)
         return result
+
+
+class Ordered:
+    """The values of each group in order, and how many they are."""
+
+    def __init__(self, states: Sequence[pa.Array]) -> None:
+        self.counts = lengths_of(states[0])
+        self._starts = np.cumsum(self.counts) - self.counts
+        self._values = sorted_segments(states[0].flatten().to_numpy(zero_copy_only=False), self.counts)
+
+    def at(self, groups: Indices, places: Indices) -> Doubles:
+        """The value at a place of each of these groups."""
+        found: Doubles = self._values[self._starts[groups] + places]
+        return found
+
+
+class Weighed(Ordered):
+    """The same where a value stands for as many as its weight says."""
+
+    def __init__(self, states: Sequence[pa.Array]) -> None:
+        (values, weights), groups = spread_over(states, each_alone(states[0]))
+        order = sorted_order([pa.array(groups.codes), values], Ordering((SortKey(0), SortKey(1))))
+        self._values = values.to_numpy()[order]
+        self._ends = np.cumsum(weights.to_numpy()[order])
+        ends = np.concatenate([[0], self._ends])[np.cumsum(groups.sizes)]
+        self.counts = np.diff(ends, prepend=0)
+        self._starts = ends - self.counts
+
+    def at(self, groups: Indices, places: Indices) -> Doubles:
+        found: Doubles = self._values[np.searchsorted(self._ends, self._starts[groups] + places, side="right")]
+        return found

@@ -9,33 +9,32 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from reshape.operators.aggregates.description import Aggregate
+from reshape.operators.aggregates.description import Aggregate, SparkCall
+from reshape.operators.aggregates.distinct import Distinct
+from reshape.operators.aggregates.filtered import Filtered
 
 AnyAggregate = TypeVar("AnyAggregate", bound=type[Aggregate])
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """An aggregate, and what users write for it. ``takes_distinct``: it has a meaning for different values alone."""
+    """An aggregate, and what users write for it."""
 
     aggregate: type[Aggregate]
     written: str
-    takes_distinct: bool
 
 
 _BY_FUNCTION: dict[str, Registered] = {}
 
 
-def spark_function(
-    function: str, written: str, *, takes_distinct: bool = False
-) -> Callable[[AnyAggregate], AnyAggregate]:
-    """Registers an aggregate under the class that Spark's analyzer has for it: ``Average`` for avg and mean.
+def spark_function(function: str, written: str) -> Callable[[AnyAggregate], AnyAggregate]:
+    """Registers an aggregate under the class that Spark's optimizer has for it: ``Average`` for avg and mean.
 
     Goes above ``@dataclass``, which makes a class with slots anew.
     """
 
     def register(aggregate: AnyAggregate) -> AnyAggregate:
-        _BY_FUNCTION[function] = Registered(aggregate, written, takes_distinct)
+        _BY_FUNCTION[function] = Registered(aggregate, written)
         return aggregate
 
     return register
@@ -48,6 +47,19 @@ def registered() -> dict[str, Registered]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return dict(sorted(_BY_FUNCTION.items()))
+
+
+def aggregate_of(function: str, call: SparkCall) -> Aggregate | None:
+    """What a call of a function of Spark's means, of different values or of some rows alone where it says so; None for
+    a function that nobody registered."""
+    known = registered().get(function)
+    if known is None:
+        return None
+    aggregate = known.aggregate.of_call(call)
+    if call.distinct:
+        aggregate = Distinct(call.name, aggregate)
+    condition = call.condition()
+    return aggregate if condition is None else Filtered(call.name, aggregate, condition)
 
 
 def supported() -> str:

@@ -68,7 +68,7 @@ class Sum(OfColumn):
         raise unsupported("sum", fields[0])
 
 
-@spark_function("Average", "mean (avg, try_avg)")
+@spark_function("Average", "mean (avg, try_avg, regr_avgx, regr_avgy)")
 @dataclass(frozen=True, slots=True)
 class Mean(OfColumn):
     """A double, or decimal(min(38, p + 4), min(38, s + 4)) of a decimal(p, s)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +63,7 @@ class UserDefinedLogic(AggregateLogic):
     """An aggregate with init, update, merge and finish."""
 
     # Its states may be of any size, so combining before sending may be a loss.
-    algebraic: ClassVar[bool] = False
+    algebraic: bool = False
 
     def __init__(self, name: str, fields: Sequence[pa.Field], function: UserAggregate) -> None:
         self._name = name

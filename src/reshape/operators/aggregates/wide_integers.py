@@ -30,7 +30,7 @@ def grouped_sums(words: Sequence[U64], groups: Groups, width: int) -> list[U64]:
     for word in words:
         limbs += [(word & np.uint64(_LOW)).view(np.int64), (word >> np.uint64(32)).view(np.int64)]
     limbs[-1] = words[-1].view(np.int64) >> _HALF  # the highest limb carries the sign
-    return extended(_carried([_added(limb, groups) for limb in limbs]), width)
+    return extended(carried([_added(limb, groups) for limb in limbs]), width)
 
 
 def extended(words: Sequence[U64], width: int) -> list[U64]:
@@ -55,7 +55,7 @@ def _sums_of_longs(values: npt.NDArray[np.int64], groups: Groups) -> list[U64]:
     if largest * len(values) < _OVERFLOW:
         low = _added(values, groups)
         return [low.view(np.uint64), (low >> 63).view(np.uint64)]
-    return _carried([_added(values & _LOW, groups), _added(values >> _HALF, groups)])
+    return carried([_added(values & _LOW, groups), _added(values >> _HALF, groups)])
 
 
 def _added(values: npt.NDArray[np.int64], groups: Groups) -> npt.NDArray[np.int64]:
@@ -65,7 +65,7 @@ def _added(values: npt.NDArray[np.int64], groups: Groups) -> npt.NDArray[np.int6
     return sums
 
 
-def _carried(limbs: list[npt.NDArray[np.int64]]) -> list[U64]:
+def carried(limbs: list[npt.NDArray[np.int64]]) -> list[U64]:
     """Sums of 32-bit limbs as words, with one limb pair more for what was carried out of the highest."""
     digits, carry = [], np.zeros_like(limbs[0])
     for limb in limbs:

@@ -6,11 +6,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from reshape.catalyst.placement import Placement
 from reshape.conf import TUNABLE, FlowSettings, checked_options, session_settings, settings_of
 from reshape.control.balancing import Balancing
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.restarts import run_action
 from reshape.driver.session import default_hosts
+from reshape.driver.session_flows import flows_of
+from reshape.driver.slots import FlowSlots
 from reshape.errors import FlowError
 from reshape.grouped import GroupedFlow
 from reshape.host.host import HostSettings
@@ -58,16 +61,21 @@ class Flow:
     @classmethod
     def read(cls, df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
         """Return a flow that reads a DataFrame. Options are those of :class:`reshape.conf.FlowSettings`."""
+        cls.check_readable("read", df)
+        return cls(Tree.reading(df), checked_options(options))
+
+    @staticmethod
+    def check_readable(what: str, df: DataFrame) -> None:
+        """Raise unless a flow can be made of it."""
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
         if not isinstance(df, ClassicDataFrame):
             raise FlowError(
-                f"read: {type(df).__module__}.{type(df).__name__} is not a DataFrame of a classic Spark session; flows "
-                "run tasks that talk to the driver, so they need one (Spark Connect does not do)"
+                f"{what}: {type(df).__module__}.{type(df).__name__} is not a DataFrame of a classic Spark session; "
+                "flows run tasks that talk to the driver, so they need one (Spark Connect does not do)"
             )
         if df.isStreaming:
-            raise FlowError("read: this DataFrame is a stream, which does not end; flows read DataFrames that do")
-        return cls(Tree.reading(df), checked_options(options))
+            raise FlowError(f"{what}: this DataFrame is a stream, which does not end; flows read DataFrames that do")
 
     def options(self, **options: Unpack[FlowOptions]) -> Flow:
         """Return the same flow with other settings (:class:`reshape.conf.FlowSettings`); None removes an option."""
@@ -228,6 +236,12 @@ class Flow:
             raise FlowError("start: this flow has no operator; use the DataFrame itself")
         return Query(self._launched(self._settings(), previews=True, exchange=True), self._explained())
 
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """Where each skew-prone operator runs, and why."""
+        operators = self._plan(self._settings()).operators
+        return tuple(Placement(operator.logic.label, "reshape") for operator in operators)
+
     def explain(self) -> None:
         """Print the operators of the flow, what feeds them, who reads it and where they run. Starts no job."""
         print(self._explained())
@@ -256,6 +270,13 @@ class Flow:
         planner = Planner(tuned, combine=settings.combine)
         plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
         return replace(plan, report_s=settings.report_s)
+
+    def _slots(self) -> FlowSlots:
+        """What this flow would take of the session."""
+        settings = self._settings()
+        by_spark = [source.df for source in self._sources(settings) if source.scan is None]
+        reads = flows_of(self._tree.spark.sparkContext).read_by(by_spark)
+        return FlowSlots(settings.name, self._plan(settings).hosts, bool(by_spark), reads)
 
     def _launched(self, settings: FlowSettings, *, previews: bool, exchange: bool) -> LaunchedFlow:
         plan = self._plan(settings)

@@ -1,4 +1,4 @@
-"""A Spark session for a demonstration: it says nothing on the screen, and when it is over nothing of it is left."""
+"""A Spark session for a command: it says nothing on the screen, and when it is over nothing of it is left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,40 +26,68 @@ JVM_END_S = 30.0
 LOG = "spark.log"
 
 
+class SparkRefused(ReshapeError):
+    """No Spark session could be started; says why."""
+
+
 @contextlib.contextmanager
-def demo_directory() -> Iterator[Path]:
+def scratch_directory() -> Iterator[Path]:
     """Everything that Spark and the flows write goes here, and goes away with it."""
     where = spark_local_directories()[0]
     try:
-        directory = tempfile.TemporaryDirectory(prefix="reshape-demo-", dir=where, ignore_cleanup_errors=True)
+        directory = tempfile.TemporaryDirectory(prefix="reshape-", dir=where, ignore_cleanup_errors=True)
     except OSError as error:
         raise ReshapeError(
-            f"demo: no directory can be made in {where}: {error}. Set SPARK_LOCAL_DIRS to one that can be written to"
+            f"no directory can be made in {where}: {error}. Set SPARK_LOCAL_DIRS to one that can be written to"
         ) from error
     with directory as made, _environment(SPARK_LOCAL_DIRS=made, TMPDIR=made):
         yield Path(made)
 
 
 @contextlib.contextmanager
-def quiet_session(directory: Path, slots: int) -> Iterator[SparkSession]:
-    """A local session with so many slots, whatever the cores. Messages of Spark go to a file in the directory."""
-    from reshape.driver.warming import warm_up
-    from reshape.machine.local_session import local_session
-
-    config = {
-        "spark.master": f"local[{slots}]",
+def quiet_session(
+    directory: Path, master: str | None, config: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session on this machine, or on a cluster. Messages of Spark go to a file in the directory."""
+    settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Djava.io.tmpdir={directory}",
+        **({} if master is None else {"spark.master": master}),
+        **(config or {}),
     }
     try:
         with _stderr_to(directory / LOG):
-            spark = local_session("reshape demo", None, config, warm_up)
+            try:
+                spark = _started(master, settings)
+            except ReshapeError:
+                raise
+            except Exception as error:
+                first = str(error).strip().partition("\n")[0]
+                raise SparkRefused(f"no Spark session on {master or 'this machine'}: {first}") from error
         yield spark
     finally:
-        with _deaf_to_interrupts():
+        with deaf_to_interrupts():
             _end_jvm()
+
+
+def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
+    if master is None or master.startswith("local"):
+        from reshape.driver.warming import warm_up
+        from reshape.machine.local_session import local_session
+
+        return local_session("reshape", None, settings, warm_up)
+    from pyspark.sql import SparkSession
+
+    from reshape.machine.java import ensure_java
+
+    ensure_java()
+    builder = SparkSession.builder.appName("reshape")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def said_last(directory: Path, lines: int = 3) -> str:
@@ -129,7 +157,7 @@ def _environment(**wanted: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def deaf_to_interrupts() -> Iterator[None]:
     """A second Ctrl-C must not stop the tidying up that the first one asked for."""
     if threading.current_thread() is not threading.main_thread():
         yield

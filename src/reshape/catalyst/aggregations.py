@@ -1,0 +1,130 @@
+"""An Aggregate of Spark's plan as a group-by: keys and inputs are projected below, results over aggregates above."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from reshape.catalyst.columns import Shaping
+from reshape.catalyst.errors import LeftToSpark
+from reshape.catalyst.gateway import Attribute, words_of
+from reshape.catalyst.rows import FlowRows, Rows, SparkRows
+from reshape.expressions.errors import NotExact
+from reshape.operators.aggregates.description import Aggregate
+from reshape.operators.aggregates.registry import aggregate_of
+from reshape.operators.group_by import GroupBySpec
+from reshape.plan.analysis import NotSupported, kind, scala_list, unnamed
+
+_NUMBERS = ("ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DecimalType")
+
+
+def label(node: Any) -> str:
+    if not node.groupingExpressions().isEmpty():
+        return "distinct" if node.groupOnly() else "group by"
+    return "aggregate"
+
+
+class Inputs:
+    """The expressions that an operator needs below it, each once."""
+
+    def __init__(self) -> None:
+        self.expressions: list[Any] = []
+
+    def number(self, expression: Any) -> int:
+        for number, known in enumerate(self.expressions):
+            if known.semanticEquals(expression):
+                return number
+        self.expressions.append(expression)
+        return len(self.expressions) - 1
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A `SparkCall` of one aggregate expression of the optimized plan."""
+
+    name: str
+    expression: Any
+    inputs: list[Any]
+    known: Inputs
+
+    @property
+    def distinct(self) -> bool:
+        return bool(self.expression.isDistinct())
+
+    @property
+    def arguments(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def function(self) -> Any:
+        return self.expression.aggregateFunction()
+
+    def column(self, argument: int = 0, *, uncast: bool = False) -> int:
+        expression = self.inputs[argument]
+        if kind(expression) == "SortOrder":
+            expression = expression.child()
+        return self.known.number(_uncast(expression) if uncast else expression)
+
+    def condition(self) -> int | None:
+        found = self.expression.filter()
+        return self.known.number(found.get()) if found.isDefined() else None
+
+    def is_constant(self, argument: int = 0) -> bool:
+        return kind(self.inputs[argument]) == "Literal" and self.inputs[argument].value() is not None
+
+    def refused(self, instead: str) -> NotSupported:
+        return NotSupported("a group-by of a flow", words_of(self.expression), instead)
+
+
+def aggregated(shaping: Shaping, node: Any, child: Rows) -> Rows:
+    """Raises what makes an aggregate Spark's."""
+    found = shaping.gateway.aggregation(node)
+    if found is None:
+        raise LeftToSpark("Spark plans it in a way of its own")
+    inputs = Inputs()
+    keys = [inputs.number(unnamed(key)) for key in found.keys]
+    calls = [_aggregate(shaping, call, inputs) for call in found.calls]
+    if not keys and not calls:
+        raise LeftToSpark("it has neither keys nor aggregates")
+    columns = shaping.columns(child, inputs.expressions, keep=False)
+    attributes = [Attribute.of(key.toAttribute()) for key in found.keys]
+    results = [Attribute.of(call.resultAttribute()) for call in found.calls]
+    numbers = [columns.asked[key] for key in keys]
+    different = tuple(dict.fromkeys(numbers))
+    made = tuple(call.renumbered(columns.asked.__getitem__) for call in calls)
+    spec = GroupBySpec(columns.tree.schema, different, made)
+    where = {one.id: different.index(number) for one, number in zip(attributes, numbers, strict=True)}
+    for place, one in enumerate(results):
+        where[one.id] = len(different) + place
+        given = spec.output_schema.field(where[one.id]).type
+        if given != one.type:
+            raise LeftToSpark(f"{one.name} is {one.type} in Spark and would be {given} in a flow")
+    rows = FlowRows(columns.tree.through(spec), (*attributes, *results), where)
+    return _results(shaping, node, rows, found.results)
+
+
+def _results(shaping: Shaping, node: Any, rows: FlowRows, named: tuple[Any, ...]) -> Rows:
+    try:
+        return shaping.projected(rows, named)
+    except NotExact:
+        return SparkRows(shaping.gateway.project(named, node), (rows,))
+
+
+def _aggregate(shaping: Shaping, expression: Any, inputs: Inputs) -> Aggregate:
+    if kind(expression) != "AggregateExpression":
+        raise LeftToSpark(f"{words_of(expression)} is no aggregate of Spark's own")
+    function = expression.aggregateFunction()
+    attribute = Attribute.of(expression.resultAttribute())
+    call = _Call(shaping.names.of(attribute), expression, scala_list(function.children()), inputs)
+    made = aggregate_of(kind(function), call)
+    if made is None:
+        raise LeftToSpark(f"{words_of(expression)} is not among a flow's aggregates")
+    return made
+
+
+def _uncast(expression: Any) -> Any:
+    """A number without its cast to double."""
+    if kind(expression) != "Cast" or str(expression.dataType().typeName()) != "double":
+        return expression
+    inner = expression.child()
+    return inner if kind(inner.dataType()).removesuffix("$") in _NUMBERS else expression

@@ -1,0 +1,188 @@
+"""Spark's own objects through the JVM gateway: parts of plans made into DataFrames, and plans put together again.
+
+Each call costs some tenths of a millisecond, so nothing here is called for rows or batches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from reshape.expressions.translate import session_facts
+from reshape.plan.analysis import kind, scala_list
+from reshape.plan.types import arrow_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Extensions of Spark may bring classes of their own with the same short names.
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical."
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column of a plan, known by Catalyst's id; ``jvm`` is Spark's own object."""
+
+    id: int
+    name: str
+    nullable: bool
+    jvm: Any
+
+    @classmethod
+    def of(cls, jvm: Any) -> Attribute:
+        return cls(int(jvm.exprId().id()), str(jvm.name()), bool(jvm.nullable()), jvm)
+
+    @property
+    def type(self) -> pa.DataType:
+        """Its type in Arrow."""
+        from pyspark.sql.types import _parse_datatype_json_string
+
+        return arrow_type(_parse_datatype_json_string(self.jvm.dataType().json()))
+
+
+@dataclass(frozen=True)
+class EquiJoin:
+    """A join's keys, pair by pair, and what else has to hold. Null-safe keys are plain ones over expressions."""
+
+    how: str
+    left_keys: tuple[Any, ...]
+    right_keys: tuple[Any, ...]
+    residual: Any | None
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Grouping keys with their names, different aggregate calls, and the result as expressions over both."""
+
+    keys: tuple[Any, ...]
+    calls: tuple[Any, ...]
+    results: tuple[Any, ...]
+
+
+class Gateway:
+    """Of one session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.facts = session_facts(spark)
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._session: Any = spark._jsparkSession
+        self._catalyst: Any = jvm.org.apache.spark.sql.catalyst
+        self._nil = _module(jvm.scala.collection.immutable, "Nil")
+        self._none = _module(jvm.scala, "None")
+
+    def dataframe(self, plan: Any) -> DataFrame:
+        """The rows of a logical plan."""
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+        return ClassicDataFrame(self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, plan), self.spark)
+
+    def project(self, named: Sequence[Any], plan: Any) -> Any:
+        return self._catalyst.plans.logical.Project(self._sequence(named), plan)
+
+    def filter(self, condition: Any, plan: Any) -> Any:
+        return self._catalyst.plans.logical.Filter(condition, plan)
+
+    def union(self, plans: Sequence[Any]) -> Any:
+        return self._catalyst.plans.logical.Union(self._sequence(plans), False, False)
+
+    def with_children(self, plan: Any, children: Sequence[Any]) -> Any:
+        return plan.withNewChildren(self._sequence(children))
+
+    def alias(self, expression: Any, name: str, like: Any = None) -> Any:
+        """The expression under a name; with the id of another one if given, so that whoever refers to that finds it."""
+        expression_id = self._new_id() if like is None else like.exprId()
+        return self._catalyst.expressions.Alias(expression, name, expression_id, self._nil, self._none, self._nil)
+
+    def shown_as(self, attribute: Attribute, name: str, nullable: bool, metadata: dict[str, Any]) -> Any:
+        """A column of a result exactly as Spark would show it."""
+        expressions, shown = self._catalyst.expressions, attribute.jvm
+        # Also where both say that there are no nulls: Spark's analyzer derives it anew, and may find less than it knew.
+        if not (attribute.nullable and nullable):
+            shown = expressions.KnownNullable(shown) if nullable else expressions.KnownNotNull(shown)
+        of_column = _module(self._jvm.org.apache.spark.sql.types, "Metadata").fromJson(json.dumps(metadata))
+        explicit = self._jvm.scala.Some(of_column)
+        return expressions.Alias(shown, name, self._new_id(), self._nil, explicit, self._nil)
+
+    def mark(self) -> Any:
+        """A constant, where rows without any column have to be counted."""
+        return self.alias(_module(self._catalyst.expressions, "Literal").TrueLiteral(), "row")
+
+    def if_else_null(self, condition: Any, value: Any) -> Any:
+        """The value where the condition holds, else null."""
+        expressions = self._catalyst.expressions
+        return expressions.If(condition, value, expressions.Literal(None, value.dataType()))
+
+    def equi_join(self, join: Any) -> EquiJoin | None:
+        """None for a join without equal keys."""
+        found = _module(self._catalyst.planning, "ExtractEquiJoinKeys").unapply(join)
+        if not found.isDefined():
+            return None
+        facts = found.get()
+        residual = facts._4().get() if facts._4().isDefined() else None
+        return EquiJoin(
+            str(facts._1().toString()), tuple(scala_list(facts._2())), tuple(scala_list(facts._3())), residual
+        )
+
+    def aggregation(self, aggregate: Any) -> Aggregation | None:
+        """None for an aggregate that Spark plans in a way of its own."""
+        found = _module(self._catalyst.planning, "PhysicalAggregation").unapply(aggregate)
+        if not found.isDefined():
+            return None
+        facts = found.get()
+        return Aggregation(*(tuple(scala_list(part)) for part in (facts._1(), facts._2(), facts._3())))
+
+    def broadcasts(self, join: Any) -> bool:
+        """Whether Spark would send one side of a join to all tasks, by a hint or by its size."""
+        # An object of Spark's that has the planner's own way to choose.
+        choice = _module(self._catalyst.optimizer, "PushDownLeftSemiAntiJoin")
+        conf = self._session.sessionState().conf()
+        if choice.getBroadcastBuildSide(join, True, conf).isDefined():
+            return True
+        hint = join.hint()
+        if choice.hintToSortMergeJoin(hint) or choice.hintToShuffleHashJoin(hint):
+            return False
+        return bool(choice.getBroadcastBuildSide(join, False, conf).isDefined())
+
+    def _new_id(self) -> Any:
+        return _module(self._catalyst.expressions, "NamedExpression").newExprId()
+
+    def _sequence(self, items: Sequence[Any]) -> Any:
+        return self._jvm.PythonUtils.toSeq(list(items))
+
+
+def attributes_of(plan: Any) -> tuple[Attribute, ...]:
+    """The columns of a plan, in order."""
+    return tuple(map(Attribute.of, scala_list(plan.output())))
+
+
+def plan_of(df: DataFrame) -> Any:
+    """The analyzed plan of a DataFrame, as a part of another plan."""
+    return df._jdf.queryExecution().analyzed()
+
+
+def is_sparks_own(plan: Any) -> bool:
+    return str(plan.getClass().getName()).startswith(_PLANS)
+
+
+def size_of(plan: Any) -> int:
+    """Spark's estimate of a plan's output in bytes."""
+    return int(str(plan.stats().sizeInBytes()))
+
+
+def words_of(expression: Any) -> str:
+    """An expression as people write it."""
+    try:
+        return str(expression.sql())
+    except Exception:  # some have no SQL
+        return kind(expression)
+
+
+def _module(package: Any, name: str) -> Any:
+    """Scala's object of this name."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")

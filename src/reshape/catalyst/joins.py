@@ -1,0 +1,111 @@
+"""A Join of Spark's plan as a hash join."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reshape.catalyst.columns import Columns, Shaping
+from reshape.catalyst.errors import LeftToSpark
+from reshape.catalyst.gateway import attributes_of, size_of, words_of
+from reshape.catalyst.rows import FlowRows, Rows, SparkRows
+from reshape.expressions.errors import NotExact
+from reshape.expressions.rows import Holding
+from reshape.expressions.table import may_raise
+from reshape.expressions.translate import translate
+from reshape.operators.hash_join import JoinKind, JoinSpec, OutputColumn, Side
+from reshape.plan.analysis import kind
+from reshape.plan.nodes import OperatorNode
+from reshape.plan.tree import Tree
+
+_HOW: dict[str, JoinKind] = {
+    "Inner": "inner",
+    "Cross": "inner",
+    "LeftOuter": "left",
+    "RightOuter": "right",
+    "FullOuter": "full",
+    "LeftSemi": "left_semi",
+    "LeftAnti": "left_anti",
+}
+
+# Keys of hosts are compared so by themselves.
+_NORMALISING = ("KnownFloatingPointNormalized", "NormalizeNaNAndZero")
+
+
+def label(node: Any) -> str:
+    how = str(node.joinType().toString())
+    return f"{_HOW[how]} join" if how in _HOW else f"{how} join"
+
+
+def joined(shaping: Shaping, node: Any, left: Rows, right: Rows) -> Rows:
+    """Raises LeftToSpark for joins that are more than equal keys."""
+    equal = shaping.gateway.equi_join(node)
+    if equal is None:
+        raise LeftToSpark("it has no equal keys, so every row would have to meet every other")
+    how = _HOW.get(equal.how)
+    if how is None:
+        raise LeftToSpark(f"a join of kind {equal.how} is Spark's own")
+    if equal.residual is not None and how == "full":
+        raise LeftToSpark(f"a full join with more than equal keys: {words_of(equal.residual)}")
+    mine = shaping.columns(left, [plain_key(key) for key in equal.left_keys], keep=True)
+    theirs = shaping.columns(right, [plain_key(key) for key in equal.right_keys], keep=True)
+    spec = JoinSpec(
+        mine.tree.schema,
+        theirs.tree.schema,
+        mine.asked,
+        theirs.asked,
+        how,
+        _output(shaping, node, mine, theirs, len(shaping.attributes(left))),
+        _build_side(node, how, inside := equal.residual is not None and how != "inner"),
+        _condition(shaping, how, equal.residual, mine, theirs) if inside else None,
+    )
+    left_node, right_node, sources = mine.tree.beside(theirs.tree)
+    shown = attributes_of(node)
+    tree = Tree(OperatorNode((left_node, right_node), spec), sources)
+    rows = FlowRows(tree, shown, {attribute.id: place for place, attribute in enumerate(shown)})
+    return rows if equal.residual is None or inside else _filtered(shaping, node, rows, equal.residual)
+
+
+def _output(shaping: Shaping, node: Any, left: Columns, right: Columns, of_left: int) -> tuple[OutputColumn, ...]:
+    shown = attributes_of(node)
+    names = [shaping.names.of(attribute) for attribute in shown]
+    output = []
+    for place, (attribute, name) in enumerate(zip(shown, names, strict=True)):
+        if place < of_left:
+            output.append(OutputColumn(name, left=left.numbers[attribute.id]))
+        else:
+            output.append(OutputColumn(name, right=right.numbers[attribute.id]))
+    if not output:  # rows that are only counted
+        output = [OutputColumn(left.tree.schema.names[0], left=0)]
+    return tuple(output)
+
+
+def _condition(shaping: Shaping, how: JoinKind, residual: Any, left: Columns, right: Columns) -> Holding:
+    """What a match needs beside equal keys; raises NotExact where Arrow cannot tell."""
+    of_left = len(left.tree.schema)
+    numbers = left.numbers | {one: number + of_left for one, number in right.numbers.items()}
+    predicate = translate(residual, numbers, shaping.gateway.facts)
+    if how in ("left_semi", "left_anti") and may_raise(predicate):
+        raise LeftToSpark(f"Spark stops at the first match, and {words_of(residual)} may fail at a later one")
+    return Holding.of(predicate, of_left, words_of(residual))
+
+
+def _build_side(node: Any, how: JoinKind, conditional: bool) -> Side:
+    """The side that is kept in memory: the smaller one, by Spark's estimate. With a condition it is the one whose rows
+    appear with a match only."""
+    if conditional:
+        return "left" if how == "right" else "right"
+    return "left" if size_of(node.left()) < size_of(node.right()) else "right"
+
+
+def _filtered(shaping: Shaping, node: Any, rows: FlowRows, residual: Any) -> Rows:
+    """What else an inner join asks for, as a filter behind it."""
+    try:
+        return shaping.filtered(rows, residual)
+    except NotExact:
+        return SparkRows(shaping.gateway.filter(residual, node), (rows,))
+
+
+def plain_key(key: Any) -> Any:
+    while kind(key) in _NORMALISING:
+        key = key.child()
+    return key

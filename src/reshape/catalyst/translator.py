@@ -1,0 +1,180 @@
+"""From Spark's optimized plan to flows, from the leaves upwards.
+
+What is below the lowest of our operators stays in the sources of flows. What is above the last one, or cannot run in
+hosts, stays with Spark and reads the flows' results. Nothing that goes wrong here is an error: it is a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from reshape.catalyst import aggregations, joins, sorts, windows
+from reshape.catalyst.columns import Shaping
+from reshape.catalyst.errors import LeftToSpark, reason_of
+from reshape.catalyst.gateway import Gateway, attributes_of, is_sparks_own
+from reshape.catalyst.placement import Placement
+from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows, has_flow
+from reshape.expressions.errors import NotExact
+from reshape.plan.analysis import kind, scala_list
+
+# What becomes of the order of rows above a node: it is the result's, a limit cuts it, or an operator forgets it.
+Above = Literal["result", "limit", "operator"]
+
+_LIMITS = ("GlobalLimit", "LocalLimit", "Offset", "Tail")
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A whole plan. ``placements`` has its skew-prone operators, those below before those above."""
+
+    rows: Rows
+    placements: tuple[Placement, ...]
+
+
+def translated(gateway: Gateway, shaping: Shaping, plan: Any) -> Translated:
+    """Which parts of an optimized plan flows run."""
+    translator = _Translator(gateway, shaping)
+    rows = translator.walk(plan, "result")
+    inner = [Placement(label, "spark", "it is in a subquery of an expression") for label in _subqueries(plan)]
+    return Translated(rows, (*translator.placements, *inner))
+
+
+class _Translator:
+    def __init__(self, gateway: Gateway, shaping: Shaping) -> None:
+        self._gateway = gateway
+        self._shaping = shaping
+        self.placements: list[Placement] = []
+
+    def walk(self, node: Any, above: Above) -> Rows:
+        """What a node becomes, its children first."""
+        name = kind(node) if is_sparks_own(node) else ""
+        below = _below(name, above)
+        children = [self.walk(child, below) for child in scala_list(node.children())]
+        match name:
+            case "Join":
+                return self._operator(joins.label(node), node, children, lambda: self._join(node, children))
+            case "Aggregate":
+                return self._operator(
+                    aggregations.label(node),
+                    node,
+                    children,
+                    lambda: aggregations.aggregated(self._shaping, node, children[0]),
+                )
+            case "Sort" if getattr(node, "global")():
+                return self._operator("sort", node, children, lambda: self._sort(node, children[0], above))
+            case "Window":
+                return self._operator(
+                    "window", node, children, lambda: windows.windowed(self._shaping, node, children[0])
+                )
+            case "WindowGroupLimit" if has_flow(children[0]):
+                return children[0]  # it drops rows early that a filter above would drop too
+            case "Union":
+                return self._union(node, children)
+            case "Project" | "Filter" | "Expand":
+                return self._row_by_row(node, children[0])
+            case _:
+                return self._sparks(node, children)
+
+    def _operator(self, label: str, node: Any, children: list[Rows], ours: Callable[[], Rows]) -> Rows:
+        try:
+            rows = ours()
+        except Exception as error:  # of an extension, of a type, of anything: Spark runs the operator
+            self.placements.append(Placement(label, "spark", reason_of(error)))
+            return self._sparks(node, children)
+        self.placements.append(Placement(label, "reshape"))
+        return rows
+
+    def _join(self, node: Any, children: list[Rows]) -> Rows:
+        left, right = children
+        if not has_flow(left) and not has_flow(right) and self._gateway.broadcasts(node):
+            raise LeftToSpark("broadcast: one side is small enough to be sent to all tasks")
+        return joins.joined(self._shaping, node, left, right)
+
+    def _sort(self, node: Any, child: Rows, above: Above) -> Rows:
+        if above == "limit":
+            raise LeftToSpark("top-n: a limit follows, and Spark takes the first rows without sorting the others")
+        if above == "operator":
+            raise LeftToSpark("its order is not that of the result")
+        return sorts.ordered(self._shaping, node, child)
+
+    def _union(self, node: Any, children: list[Rows]) -> Rows:
+        if not any(isinstance(child, FlowRows | UnionRows) for child in children):
+            return self._sparks(node, children)
+        attributes = attributes_of(node)
+        branches: list[SparkRows | FlowRows] = []
+        for child in children:
+            seen = self._shaping.attributes(child)
+            if isinstance(child, SparkRows):
+                named = [
+                    mine.jvm if mine.id == one.id else self._gateway.alias(mine.jvm, one.name, like=one.jvm)
+                    for mine, one in zip(seen, attributes, strict=True)
+                ]
+                branches.append(SparkRows(self._gateway.project(named, child.plan), (child,)))
+                continue
+            for branch in child.branches if isinstance(child, UnionRows) else (child,):
+                branches.append(self._renamed(branch, seen, attributes))
+        return UnionRows(tuple(branches), attributes)
+
+    def _renamed(self, branch: SparkRows | FlowRows, seen: Any, attributes: Any) -> SparkRows | FlowRows:
+        """A branch of a union under the attributes of the union above it."""
+        pairs = list(zip(seen, attributes, strict=True))
+        if isinstance(branch, FlowRows):
+            return FlowRows(branch.tree, attributes, {one.id: branch.number(mine) for mine, one in pairs})
+        named = [self._gateway.alias(mine.jvm, one.name, like=one.jvm) for mine, one in pairs]
+        return SparkRows(self._gateway.project(named, branch.plan), (branch,))
+
+    def _row_by_row(self, node: Any, child: Rows) -> Rows:
+        """What asks for one row at a time: in hosts, or on the result of the flow below."""
+        if isinstance(child, SparkRows):
+            return self._sparks(node, [child])
+        try:
+            if isinstance(child, FlowRows):
+                return self._in_hosts(node, child)
+            branches = tuple(
+                self._in_hosts(node, branch) if isinstance(branch, FlowRows) else SparkRows(node, (branch,))
+                for branch in child.branches
+            )
+            return UnionRows(branches, attributes_of(node))
+        except NotExact:
+            return SparkRows(node, (child,))
+
+    def _in_hosts(self, node: Any, child: FlowRows) -> FlowRows:
+        if kind(node) == "Project":
+            return self._shaping.projected(child, scala_list(node.projectList()))
+        if kind(node) == "Expand":
+            return self._shaping.expanded(child, node)
+        return self._shaping.filtered(child, node.condition())
+
+    def _sparks(self, node: Any, children: list[Rows]) -> SparkRows:
+        """A node that stays with Spark, over whatever its children have become."""
+        return SparkRows(node, tuple(children)) if any(map(has_flow, children)) else SparkRows(node)
+
+
+def _below(name: str, above: Above) -> Above:
+    if name in ("Project", "Filter"):
+        return above
+    return "limit" if name in _LIMITS else "operator"
+
+
+def _subqueries(plan: Any) -> list[str]:
+    """The skew-prone operators of plans inside expressions."""
+    labels: list[str] = []
+
+    def look(node: Any) -> None:
+        match kind(node):
+            case "Join":
+                labels.append(joins.label(node))
+            case "Aggregate":
+                labels.append(aggregations.label(node))
+            case "Window":
+                labels.append("window")
+            case "Sort":
+                labels.append("sort")
+        for child in scala_list(node.children()):
+            look(child)
+
+    for one in scala_list(plan.subqueriesAll()):
+        look(one)
+    return labels

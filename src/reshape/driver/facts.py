@@ -1,0 +1,185 @@
+"""A flow, and what it shows, as plain values that JSON can hold: for the event log, and for the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from reshape.driver.control_plane import ControlPlane
+from reshape.kernels.hashing import hash_rows, owners
+from reshape.observe.progress import QueryProgress
+from reshape.observe.representativeness import Shown
+from reshape.plan.lineage import result_columns
+from reshape.plan.physical import PhysicalPlan
+from reshape.scan.scan import Scan
+
+# What a chart and a table can show; `more` says how many there are beside them.
+SHOWN_ROWS = 200
+# A longer text or list is cut.
+_LONGEST = 200
+# Integers beyond this are not exact in a browser, so they are written as text.
+_EXACT = 2**53
+
+
+def flow_facts(plan: PhysicalPlan, attempt: int, scans: Mapping[int, Scan]) -> dict[str, Any]:
+    """Operators and sources as a graph, with where workers are."""
+    return {
+        "name": plan.name,
+        "attempt": attempt,
+        "hosts": plan.hosts,
+        "workers": plan.workers,
+        "host_of": list(plan.host_of_workers()),
+        "columns": [{"name": field.name, "type": str(field.type)} for field in plan.output],
+        "operators": list(_operators(plan)),
+        "sources": list(_sources(plan, scans)),
+    }
+
+
+def _operators(plan: PhysicalPlan) -> Iterator[dict[str, Any]]:
+    for operator in plan.operators:
+        roles = [port.role for port in operator.logic.ports]
+        yield {
+            "id": operator.id,
+            "label": operator.label,
+            "strategy": operator.mitigation.strategy,
+            "emulated_s": operator.cost_s_per_row,
+            "target": None if operator.target is None else list(operator.target),
+            "ports": [
+                {
+                    "label": plan.port_label(operator.id, index),
+                    "role": roles[index] if index < len(roles) else "",
+                    "keys": [port.schema.names[column] for column in port.keys],
+                    "split": plan.split(operator, index).split.value,
+                    "after": port.after,
+                }
+                for index, port in enumerate(operator.ports)
+            ],
+        }
+
+
+def _sources(plan: PhysicalPlan, scans: Mapping[int, Scan]) -> Iterator[dict[str, Any]]:
+    for operator in plan.operators:
+        for index, port in enumerate(operator.ports):
+            for source in port.sources:
+                scan = scans.get(source)
+                reader = "Spark" if scan is None else f"hosts, {len(scan.splits):,} splits"
+                yield {"id": source, "target": [operator.id, index], "reader": reader}
+
+
+def progress_facts(progress: QueryProgress) -> dict[str, Any]:
+    """How far a run is, without what its reports say of workers."""
+    left = progress.seconds_left
+    return {
+        "part": None if progress.part_read is None else round(progress.part_read, 4),
+        "left_s": None if left is None else round(left, 1),
+        "rows": progress.numInputRows,
+        "rows_per_s": round(progress.processedRowsPerSecond),
+        "waiting": progress.rows_waiting,
+        "trust": round(progress.representativeness, 4),
+        "sources": [[source.numInputRows, source.part_read] for source in progress.sources],
+        "hosts": [[host.queue_bytes, host.spilled_bytes] for host in progress.hosts],
+    }
+
+
+def shown_facts(plan: PhysicalPlan, control: ControlPlane, shown: Shown) -> dict[str, Any]:
+    """The running result, how far to trust it, and whose partition its rows are."""
+    chosen = _largest(shown.table, plan.result_keys)
+    rows = shown.table.take(chosen)
+    complete = shown.completeness
+    return {
+        "columns": [{"name": field.name, "type": str(field.type)} for field in rows.schema],
+        "rows": [[plain(value) for value in row.values()] for row in rows.to_pylist()] if _named_once(rows) else [],
+        "more": shown.table.num_rows - rows.num_rows + shown.left_out,
+        "completeness": None if complete is None else [round(complete[at], 4) for at in chosen.to_pylist()],
+        **_estimates(shown, chosen.to_pylist()),
+        "trust": round(shown.representativeness.overall, 4),
+        "trust_of": {name: round(part, 4) for name, part in shown.representativeness.by_operator.items()},
+        "final": shown.final,
+        "names": list(_names(plan, control, rows)),
+    }
+
+
+def _largest(table: pa.Table, keys: int) -> pa.Array:
+    """Numbers of the rows that are shown: all of them, or the largest by the first measure."""
+    everything = pa.array(range(table.num_rows), pa.int64())
+    if table.num_rows <= SHOWN_ROWS:
+        return everything
+    measures = [name for name, field in zip(table.schema.names, table.schema, strict=True) if _is_number(field.type)]
+    behind_keys = [name for name in table.schema.names[keys:] if name in measures] or measures
+    if not behind_keys:
+        return everything.slice(0, SHOWN_ROWS)
+    order = pc.sort_indices(table.select(behind_keys[:1]), [(behind_keys[0], "descending")])
+    return pc.cast(order.slice(0, SHOWN_ROWS), pa.int64())
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pat.is_integer(kind) or pat.is_floating(kind) or pat.is_decimal(kind))
+
+
+def _estimates(shown: Shown, chosen: Sequence[int]) -> dict[str, Any]:
+    """What the final values will be, by the column's number, and why there are none for others."""
+    if shown.final:
+        return {}
+    numbers: dict[str, Any] = {}
+    reasons: set[str] = set()
+    for name, found in shown.estimates.items():
+        if isinstance(found, str):
+            reasons.add(found)
+            continue
+        of_rows = [found[at] for at in chosen]
+        numbers[str(shown.table.schema.get_field_index(name))] = {
+            part: [None if each is None else plain(float(f"{getattr(each, part):.6g}")) for each in of_rows]
+            for part in ("value", "low", "high")
+        }
+    why = f"No estimate of final values: {'; '.join(sorted(reasons))}." if reasons and not numbers else ""
+    return {"estimates": numbers, "estimates_note": why}
+
+
+def _named_once(rows: pa.Table) -> bool:
+    names: list[str] = rows.schema.names
+    return len(set(names)) == len(names)
+
+
+def _names(plan: PhysicalPlan, control: ControlPlane, rows: pa.Table) -> Iterator[dict[str, Any]]:
+    """For inputs whose keys are columns of the result: the key of each row in words, its hash, its owner."""
+    for operator, port in control.ports:
+        columns = result_columns(plan, operator, port)
+        if columns is None or not rows.num_rows:
+            continue
+        hashes = hash_rows([rows.column(column).combine_chunks() for column in columns])
+        values = [[str(plain(value)) for value in rows.column(column).to_pylist()] for column in columns]
+        yield {
+            "operator": operator,
+            "port": port,
+            "keys": [", ".join(key)[:_LONGEST] for key in zip(*values, strict=True)],
+            "hashes": [str(value) for value in hashes.tolist()],
+            "owners": owners(hashes, plan.workers).tolist(),
+        }
+
+
+def plain(value: Any) -> Any:
+    """A value of a result as JSON has it, and as a person reads it."""
+    match value:
+        case None | bool():
+            return value
+        case int():
+            return value if abs(value) <= _EXACT else str(value)
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Decimal():
+            return float(value) if value.is_finite() else str(value)
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return str(value)
+        case bytes():
+            return value[: _LONGEST // 2].hex()
+        case _:
+            return str(value)[:_LONGEST]

@@ -1,0 +1,228 @@
+"""Windows: every row keeps its columns and gets others that depend on the rows of its partition, in an order.
+
+The state is sorted runs of whole rows (Table 1), by partition and order. Helpers sort what they get; the owner merges
+their runs (§5.4), and all partitions are computed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from reshape.kernels.columns import Indices, Rows, as_array, record_batch
+from reshape.kernels.hashing import U64, hash_rows
+from reshape.kernels.keys import KeyColumns, check_keys
+from reshape.kernels.ordering import Ordering, SortKey
+from reshape.kernels.segments import Segments
+from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
+from reshape.operators.sorted_runs import RUN_ROWS, SortedRuns
+from reshape.operators.spec import Narrowed, PortSpec, Spec
+from reshape.operators.windows.description import OPERATOR, WindowFunction
+from reshape.operators.windows.frame import Windows, changes
+
+# Rows that are computed together, in whole partitions: enough that the fixed cost of a function is little, few enough
+# for a cache.
+_PIECE_ROWS = 131_072
+
+# Rows that a preview looks at: the values it shows are those of so many of the first rows.
+_PREVIEW_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class WindowSpec(Spec):
+    """Partitions by key columns, or one of all rows; an order in them, if there is one; and what to compute."""
+
+    schema: pa.Schema
+    keys: tuple[int, ...]
+    ordering: Ordering | None
+    functions: tuple[WindowFunction, ...]
+
+    @classmethod
+    def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
+        from reshape.operators.windows.ranks import Rank, RowNumber
+        from reshape.operators.windows.sums import Count, Sum
+
+        # By all columns: what a row gets must not depend on which of two equal ones came first.
+        order = Ordering((SortKey.descending(1), *(SortKey(number) for number in range(2, len(schema)))))
+        return (
+            cls(schema, (0,), order, (RowNumber("place"), Rank("rank"), Sum("so far", 1))),
+            cls(schema, (0,), None, (Count("rows"),)),
+            cls(schema, (), order, (Rank("rank"),)),
+            cls(schema, (), None, (Count("rows"),)),
+        )
+
+    @property
+    def label(self) -> str:
+        return "window"
+
+    @property
+    def inputs(self) -> tuple[pa.Schema, ...]:
+        return (self.schema,)
+
+    @property
+    def ports(self) -> tuple[PortSpec, ...]:
+        return (PortSpec(keys=self.keys),)
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        made = [
+            pa.field(function.name, function.output_type(self.fields(function)), nullable=function.nullable)
+            for function in self.functions
+        ]
+        return pa.schema([*self.schema, *made])
+
+    def fields(self, function: WindowFunction) -> list[pa.Field]:
+        """The columns that a function reads."""
+        return [self.schema.field(column) for column in function.reads]
+
+    @property
+    def sorted_by(self) -> Ordering | None:
+        """The partition first, then the order; None where neither says anything."""
+        keys = {key: SortKey(key) for key in self.keys}
+        # A column that is the same in all rows of a partition does not order them.
+        order = () if self.ordering is None else (key for key in self.ordering.keys if key.column not in keys)
+        every = (*keys.values(), *order)
+        return Ordering(every) if every else None
+
+    @property
+    def combinable(self) -> bool:
+        return False
+
+    def build(self, *, scattered: bool = False) -> Window:
+        return Window(self, scattered=scattered)
+
+    def merged_preview(self, parts: Sequence[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
+        """Windows over the first rows of all workers together: helpers have some rows of a partition."""
+        whole = self.build()
+        whole.merge_state(parts)
+        shown = whole.preview(limit)
+        return [] if shown is None else [shown]
+
+    def passes(self, port: int, column: int) -> int | None:
+        return column
+
+    def needs(self, wanted: Sequence[int]) -> tuple[set[int], ...]:
+        width = len(self.schema)
+        read = {column for number in wanted if number >= width for column in self.functions[number - width].reads}
+        order = () if self.ordering is None else self.ordering.columns
+        needed = {*self.keys, *order, *read, *(number for number in wanted if number < width)}
+        # Rows without any column could not be counted.
+        return (needed or {0},)
+
+    def narrowed(self, wanted: Sequence[int], kept: Sequence[list[int]], schemas: Sequence[pa.Schema]) -> Narrowed:
+        width, number = len(self.schema), kept[0].index
+        functions = [n for n in range(len(self.functions)) if width + n in wanted]
+        ordering = self.ordering
+        if ordering is not None:
+            ordering = Ordering(tuple(replace(key, column=number(key.column)) for key in ordering.keys))
+        spec = replace(
+            self,
+            schema=schemas[0],
+            keys=tuple(map(number, self.keys)),
+            ordering=ordering,
+            functions=tuple(self.functions[n].renumbered(number) for n in functions),
+        )
+        return Narrowed(spec, [*kept[0], *(width + n for n in functions)])
+
+    def facts(self, shown: Callable[[pa.Field], str]) -> list[str]:
+        keys = ", ".join(shown(self.schema.field(key)) for key in self.keys)
+        lines = [f"keys: {keys}" if keys else "keys: none; all rows are one partition, at worker 0"]
+        if self.ordering is not None:
+            order = (
+                f"{self.schema.field(key.column).name} {'asc' if key.ascending else 'desc'} "
+                f"nulls {'first' if key.nulls_first else 'last'}"
+                for key in self.ordering.keys
+            )
+            lines.append(f"order: {', '.join(order)}")
+        texts = (
+            f"{function.text([field.name for field in self.fields(function)])} AS {function.name}"
+            for function in self.functions
+        )
+        return [*lines, f"functions: {', '.join(texts)}"]
+
+
+class Window(Operator):
+    """The partitions whose keys one worker owns."""
+
+    name: ClassVar[str] = OPERATOR
+
+    def __init__(
+        self,
+        spec: WindowSpec,
+        *,
+        scattered: bool = False,
+        output_rows: int = OUTPUT_ROWS,
+        run_rows: int = RUN_ROWS,
+        piece_rows: int = _PIECE_ROWS,
+    ) -> None:
+        super().__init__(spec.output_schema, scattered=scattered, output_rows=output_rows)
+        check_keys(self.name, spec.schema, spec.keys if spec.ordering is None else (*spec.keys, *spec.ordering.columns))
+        self.spec = spec
+        self._runs = SortedRuns(spec.schema, spec.sorted_by, run_rows)
+        self._piece_rows = piece_rows
+
+    def add(self, port: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        self._check_open(port)
+        self._runs.add(batch)
+        return iter(())
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        self._check_finish()
+        rows, order = self._runs.merged()
+        pieces = self._partitions(rows, order).pieces(self._piece_rows)
+        computed = (self._computed(rows, order, begin, end) for begin, end in pieces)
+        return chain.from_iterable(bounded(piece, self.output_rows) for piece in computed)
+
+    @property
+    def state_bytes(self) -> int:
+        return self._runs.nbytes
+
+    def export_state(self, keys: KeySet | None, remove: bool) -> Iterator[pa.RecordBatch]:
+        """Sorted runs in slices."""
+        return self._runs.export(keys, self._hashes, remove, self.output_rows)
+
+    def merge_state(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._check_schema(batch, self.spec.schema)
+            self._runs.add_run(batch)
+
+    def preview(self, limit: int) -> pa.RecordBatch | None:
+        """The first rows in order, with their windows over those that have come."""
+        head = self._runs.head(max(limit, _PREVIEW_ROWS))
+        if head is None:
+            return None
+        rows = Rows.of(self.spec.schema, [head])
+        return self._computed(rows, None, 0, len(rows)).slice(0, limit)
+
+    def preview_part(self, limit: int) -> pa.RecordBatch | None:
+        """The first rows as they came, to be shown together with those that other workers have."""
+        return self._runs.head(limit)
+
+    def _partitions(self, rows: Rows, order: Indices | None) -> Segments:
+        keys = KeyColumns([rows.columns[key] for key in self.spec.keys], len(rows))
+        return Segments.of_changes(changes(keys, np.arange(len(rows)) if order is None else order))
+
+    def _computed(self, rows: Rows, order: Indices | None, begin: int, end: int) -> pa.RecordBatch:
+        """Some whole partitions with their functions."""
+        if order is None:
+            columns = [as_array(column.slice(begin, end - begin)) for column in rows.columns]
+        else:
+            columns = rows.take(order[begin:end])
+        by = () if self.spec.ordering is None else self.spec.ordering.keys
+        keys, ordered_by = [columns[key] for key in self.spec.keys], [columns[key.column] for key in by]
+        windows = Windows.of(keys, ordered_by, by, end - begin)
+        made = [
+            function.compute(windows, [columns[column] for column in function.reads], self.spec.fields(function))
+            for function in self.spec.functions
+        ]
+        return record_batch(self.output_schema, [*columns, *made], end - begin)
+
+    def _hashes(self, run: pa.RecordBatch) -> U64:
+        if not self.spec.keys:
+            return np.zeros(run.num_rows, dtype=np.uint64)
+        return hash_rows([run.column(key) for key in self.spec.keys])

@@ -1,0 +1,76 @@
+"""min and max over frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from reshape.kernels.columns import Indices
+from reshape.kernels.hashing import validity
+from reshape.kernels.keys import comparable
+from reshape.kernels.segments import least_rows, running
+from reshape.kernels.sort_keys import order_codes
+from reshape.operators.errors import UnsupportedAggregate
+from reshape.operators.windows.description import OPERATOR, OfFrame, rows_or_null
+from reshape.operators.windows.frame import FrameRows, Windows
+
+# The code of nulls, behind that of all values.
+_NO_VALUE = np.int64(2**63 - 1)
+
+
+class _Extreme(OfFrame):
+    """Of values that are equal (zeros of both signs) Spark keeps the first. NaN is greater than all numbers."""
+
+    __slots__ = ()
+
+    ascending: ClassVar[bool]
+
+    def output_type(self, fields: Sequence[pa.Field]) -> pa.DataType:
+        kind = fields[0].type
+        if pat.is_struct(kind) or not comparable(kind):
+            raise UnsupportedAggregate(OPERATOR, type(self).__name__.lower(), fields[0].name, str(kind))
+        return kind
+
+    def compute(self, windows: Windows, columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
+        column, frames = columns[0], windows.rows_of(self.frame)
+        codes = order_codes(column)
+        if not self.ascending:
+            codes = ~codes
+        valid = validity(column)
+        if valid is not None:
+            if (codes == _NO_VALUE).any():
+                codes = np.unique(codes, return_inverse=True)[1]
+            codes = np.where(valid, codes, _NO_VALUE)
+        rows = _least_rows(codes, frames, windows)
+        # A frame may have rows, and nulls only; taking one of them gives null.
+        return rows_or_null(column, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Min(_Extreme):
+    ascending: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Max(_Extreme):
+    ascending: ClassVar[bool] = False
+
+
+def _least_rows(codes: Indices, frames: FrameRows, windows: Windows) -> Indices:
+    """The first row with the least code in each frame; -1 for an empty one."""
+    filled = frames.end > frames.first
+    if not frames.from_start:
+        rows = np.full(windows.size, -1, dtype=np.int64)
+        rows[filled] = least_rows(codes, frames.first[filled], frames.end[filled])
+        return rows
+    least = running(np.minimum, codes, windows.partitions)
+    # A row with a lesser code than all before it answers until the next such row.
+    is_record = np.ones(windows.size, dtype=np.bool_)
+    is_record[1:] = (least[1:] < least[:-1]) | (windows.row_numbers[1:] == 1)
+    records = np.maximum.accumulate(np.where(is_record, np.arange(windows.size, dtype=np.int64), 0))
+    return np.where(filled, records[frames.end - 1], -1)

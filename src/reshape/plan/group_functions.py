@@ -1,0 +1,198 @@
+"""Functions of groups as PySpark's users write them, made functions of Arrow rows: what Spark's own workers do with
+them, by PySpark's own conversions, so that types, names and errors are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from inspect import getfullargspec
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from reshape.operators.aggregates.description import Aggregate, SparkCall
+from reshape.operators.aggregates.of_rows import OfRows
+from reshape.plan.analysis import kind, scala_list
+from reshape.plan.types import arrow_type, to_spark
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+
+class Form(IntEnum):
+    """What a function takes and gives, by PySpark's numbers (PythonEvalType)."""
+
+    PANDAS = 201
+    ARROW = 209
+    ARROW_PARTS = 215
+    PANDAS_PARTS = 216
+
+
+class ValueForm(IntEnum):
+    """The same of a function that gives one value."""
+
+    PANDAS = 202
+    PANDAS_PARTS = 217
+    ARROW = 252
+    ARROW_PARTS = 254
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The settings of a session that conversions between Arrow and pandas follow."""
+
+    timezone: str
+    safe: bool
+    by_name: bool
+    int_to_decimal: bool
+    nullable_integers: bool
+
+    @classmethod
+    def of(cls, df: DataFrame) -> Conversion:
+        conf = df.sparkSession.conf
+
+        def on(key: str) -> bool:
+            return str(conf.get(key)).lower() == "true"
+
+        return cls(
+            str(conf.get("spark.sql.session.timeZone")),
+            on("spark.sql.execution.pandas.convertToArrowArraySafely"),
+            on("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName"),
+            on("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled"),
+            on("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),
+        )
+
+    def series(self, rows: pa.RecordBatch) -> list[Any]:
+        """The columns for pandas. Spark gives it the wall clock of the session, and Arrow that of UTC."""
+        from pyspark.sql.conversion import ArrowBatchTransformer
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        local = to_arrow_schema(to_spark(rows.schema), timezone=self.timezone)
+        return ArrowBatchTransformer.to_pandas(
+            pa.Table.from_batches([rows.cast(local)]),
+            timezone=self.timezone,
+            prefer_int_ext_dtype=self.nullable_integers,
+        )
+
+    def arrow(self, made: pd.DataFrame | pd.Series[Any], kind: DataType) -> pa.RecordBatch:
+        """One column of this type; a DataFrame becomes a column of structs."""
+        from pyspark.sql.conversion import PandasToArrowConversion
+        from pyspark.sql.types import StructField, StructType
+
+        return PandasToArrowConversion.convert(
+            [made],
+            StructType([StructField("_0", kind)]),
+            timezone=self.timezone,
+            safecheck=self.safe,
+            arrow_cast=True,
+            assign_cols_by_name=self.by_name,
+            int_to_decimal_coercion_enabled=self.int_to_decimal,
+        )
+
+
+@dataclass(frozen=True)
+class UserGroupFunction:
+    """A function of a group's rows, or of its key and its rows."""
+
+    function: Callable[..., Any]
+    form: Form
+    keys: tuple[int, ...]
+    schema: StructType
+    conversion: Conversion
+
+    def __call__(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if self.form in (Form.PANDAS, Form.PANDAS_PARTS):
+            return self._by_pandas(rows)
+        return self._by_arrow(rows)
+
+    def _by_arrow(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.conversion import ArrowBatchTransformer
+        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.worker import verify_return_type
+
+        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        key = tuple(rows.column(number)[0] for number in self.keys)
+        if self.form == Form.ARROW:
+            table = self._called(key, pa.Table.from_batches([rows]))
+            verify_return_type(table, pa.Table)
+            found: Iterator[Any] = iter((table,))
+        else:
+            found = iter(self._called(key, iter((rows,))))
+        for one in found:
+            if self.form == Form.ARROW_PARTS:
+                verify_return_type(one, pa.RecordBatch)
+            fitting = ArrowBatchTransformer.enforce_schema(
+                one, wanted, arrow_cast=False, reorder_by_name=self.conversion.by_name
+            )
+            yield from fitting.to_batches() if isinstance(fitting, pa.Table) else (fitting,)
+
+    def _by_pandas(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        import pandas as pd
+
+        series = self.conversion.series(rows)
+        key = tuple(series[number].iloc[0] for number in self.keys)
+        frame = pd.concat(series, axis=1)
+        if self.form == Form.PANDAS:
+            yield self._arrow(self._called(key, frame))
+        else:
+            yield from map(self._arrow, self._called(key, iter((frame,))))
+
+    def _arrow(self, frame: pd.DataFrame) -> pa.RecordBatch:
+        from pyspark.sql.conversion import ArrowBatchTransformer
+        from pyspark.worker import verify_pandas_result
+
+        verify_pandas_result(frame, self.schema, self.conversion.by_name, truncate_return_schema=False)
+        return ArrowBatchTransformer.flatten_struct(self.conversion.arrow(frame, self.schema))
+
+    def _called(self, key: tuple[Any, ...], rows: Any) -> Any:
+        # PySpark counts as well: a function of one argument gets no key.
+        return self.function(rows) if len(getfullargspec(self.function).args) == 1 else self.function(key, rows)
+
+
+@dataclass(frozen=True)
+class UserValueFunction:
+    """A function of some columns of a group that gives one value."""
+
+    function: Callable[..., Any]
+    form: ValueForm
+    kind: DataType
+    conversion: Conversion
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.Array:
+        import pandas as pd
+        from pyspark.sql.conversion import ArrowBatchTransformer
+        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.types import StructField, StructType
+
+        if self.form in (ValueForm.PANDAS, ValueForm.PANDAS_PARTS):
+            value = self._called(self.conversion.series(rows))
+            return self.conversion.arrow(pd.Series([value]), self.kind).column(0)
+        value = pa.RecordBatch.from_arrays([pa.array([self._called(rows.columns)])], ["_0"])
+        wanted = to_arrow_schema(StructType([StructField("_0", self.kind)]), timezone="UTC")
+        return ArrowBatchTransformer.enforce_schema(value, wanted).column(0)
+
+    def _called(self, columns: Sequence[Any]) -> Any:
+        if self.form in (ValueForm.PANDAS, ValueForm.ARROW):
+            return self.function(*columns)
+        return self.function(iter((columns[0] if len(columns) == 1 else tuple(columns),)))
+
+
+def python_aggregate(call: SparkCall, df: DataFrame) -> Aggregate:
+    """A grouped pandas or Arrow UDF (Spark's PythonUDAF) as an aggregate."""
+    from pyspark import cloudpickle
+    from pyspark.sql.types import _parse_datatype_json_string
+
+    udf = call.function
+    made = udf.func()
+    number = int(udf.evalType())
+    named = any(kind(child) == "NamedArgumentExpression" for child in scala_list(udf.children()))
+    if named or number not in set(ValueForm) or not made.broadcastVars().isEmpty():
+        raise call.refused("use a function without named arguments and broadcast variables")
+    loaded = cloudpickle.loads(bytes(made.command().unsafeArray()))
+    spark_kind = _parse_datatype_json_string(udf.dataType().json())
+    function = UserValueFunction(loaded[0], ValueForm(number), spark_kind, Conversion.of(df))
+    columns = tuple(call.column(argument) for argument in range(call.arguments))
+    return OfRows(call.name, columns, function, arrow_type(spark_kind), str(udf.name()))
