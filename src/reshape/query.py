@@ -249,7 +249,9 @@ class Query:
                 raise self._flow.failure or FlowFailed("the driver", "it was stopped")
             self._flows.watch.expect(expected)
             self._properties.use()
-            self._result.sparkSession.sparkContext.setJobGroup(self._group, with_page(f"reshape {self._flow.name}"), True)
+            self._result.sparkSession.sparkContext.setJobGroup(
+                self._group, with_page(f"reshape {self._flow.name}"), True
+            )
             self._kept.persist(StorageLevel.MEMORY_AND_DISK)  # not sooner: a flow that is queued has nothing to free
             self._kept.count()
         except Exception as error:
