@@ -170,3 +170,18 @@ def test_listeners_hear_of_a_query(by_spark: DataFrame) -> None:
     assert heard.events[-1] == f"{run} ended: None"
     assert set(heard.events[1:-1]) == {f"{run} goes on"}
     query.release()
+
+
+def test_the_largest_rows_and_the_running_result(started: Query) -> None:
+    started.awaitTermination(LIMIT_S)
+    top = started.top(2)
+    assert top is not None
+    assert (top.rows.num_rows, top.more) == (2, 3)
+    shown = started.shown()
+    assert shown is not None
+    assert shown.toPandas()["count"].tolist() == [ROWS // 5] * 5
+    estimates = shown.estimates["count"]
+    if isinstance(estimates, str):  # where Spark reads, and where a file is one split
+        assert "source 0" in estimates
+    else:
+        assert {(each.low, each.high) for each in estimates if each is not None} == {(ROWS / 5, ROWS / 5)}

@@ -159,8 +159,7 @@ class JoinSpec(Spec):
             f"{shown(self.left.field(mine))} = {shown(self.right.field(theirs))}"
             for mine, theirs in zip(self.left_keys, self.right_keys, strict=True)
         )
-        also = [] if self.condition is None else [f"and where: {self.condition}"]
-        return [f"keys: {', '.join(pairs)}", *also]
+        return [f"keys: {', '.join(pairs)}", *([f"and where: {self.condition}"] if self.condition is not None else [])]
 
     @property
     def probe_side(self) -> Side:
@@ -191,11 +190,10 @@ class JoinSpec(Spec):
         fields = []
         for column in self.output:
             side: Side = "right" if column.left is None else "left"
-            number = column.right if column.left is None else column.left
+            number = column.of(side)
             assert number is not None
             field = self.schema_of(side).field(number)
-            other: Side = "left" if side == "right" else "right"
-            extended = self.preserves(other)
+            extended = self.preserves("left" if side == "right" else "right")
             fields.append(field.with_name(column.name).with_nullable(field.nullable or extended))
         return pa.schema(fields)
 
@@ -367,9 +365,7 @@ class HashJoin(Operator):
         build_indices = None if build_rows is None else pa.array(build_rows, mask=absent)
         columns = []
         for output in self.spec.output:
-            probed, build = (
-                (output.left, output.right) if self.spec.build_side == "right" else (output.right, output.left)
-            )
+            probed, build = output.of(self.spec.probe_side), output.of(self.spec.build_side)
             if probed is not None:  # Every pair has a probe row, so a shared key is never missing there.
                 column = probe.batch.column(probed)
                 columns.append(column if probe_indices is None else take(column, probe_indices))
