@@ -98,8 +98,8 @@ OURS = [
         ["inner join", "group by"],
     ),
     (
-        "SELECT t.n, count(*) FROM (SELECT k, count(*) AS n FROM orders GROUP BY k "
-        "UNION ALL SELECT k, part FROM parts) t WHERE n > 3 GROUP BY t.n",
+        "SELECT n, count(*) FROM (SELECT k, count(*) AS n FROM orders GROUP BY k UNION ALL SELECT k, part FROM parts) "
+        "WHERE n > 3 GROUP BY n",
         ["group by", "group by"],
     ),
     (

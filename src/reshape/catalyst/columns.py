@@ -14,7 +14,7 @@ from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows
 from reshape.expressions.errors import NotExact
 from reshape.expressions.rows import Computed, Expanded, Kept
 from reshape.expressions.translate import translate
-from reshape.expressions.tree import ColumnRef, Expression
+from reshape.expressions.tree import ColumnRef, Expression, Literal
 from reshape.plan.analysis import kind, scala_list, unnamed
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
 from reshape.plan.tree import Tree
@@ -22,6 +22,9 @@ from reshape.plan.types import to_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+# The one column of rows that are only counted.
+_MARK = "row"
 
 # Makes a DataFrame of a flow's tree.
 Launch = Callable[[Tree], "DataFrame"]
@@ -209,8 +212,8 @@ class Shaping:
                 columns.append(one)
                 fields.append(pa.field(name, one.type))
             places.append(columns.index(one))
-        if not columns:
-            raise LeftToSpark("rows without any column come from several places")
+        if not columns:  # rows that are only counted
+            columns, fields = [Literal(True, pa.bool_())], [pa.field(_MARK, pa.bool_())]
         tree = _mapped(rows.tree, Computed(pa.schema(fields), tuple(columns)))
         where = {attribute.id: place for place, attribute in enumerate(kept)}
         return Columns(tree, where, tuple(places), len(columns) - len(kept))
@@ -237,6 +240,8 @@ class Shaping:
             if same == len(named):
                 named.append(expression)
                 names.append(name)
+        if not named:
+            return Columns(self._read(self.gateway.project([self.gateway.mark()], plan), [_MARK]), {}, ())
         aliased = [one if kind(one) == "AttributeReference" else self.gateway.alias(one, "c") for one in named]
         tree = self._read(self.gateway.project(aliased, plan), names)
         return Columns(tree, {one: n for n, one in enumerate(ids[:kept])}, tuple(places), len(named) - kept)
