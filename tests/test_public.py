@@ -18,6 +18,9 @@ from reshape.errors import ReshapeError
 CONTROL_FLOW = {
     # Takes an error of the user's own input out of the routing of its rows, to be raised again as it was.
     "reshape.sender.source.InputFailed",
+    # Ends of connections, which listener and client turn into what they tell.
+    "reshape.exchange.transport.handshake.Stranger",
+    "reshape.exchange.transport.receiving._BrokenOff",
 }
 
 

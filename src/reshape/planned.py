@@ -22,7 +22,7 @@ from reshape.errors import FlowError, TooFewSlots
 from reshape.flows import Flow
 from reshape.plan.analysis import kind
 from reshape.plan.tree import Tree
-from reshape.query import Query
+from reshape.query import Query, Whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,7 @@ class PlannedFlow(Flow):
 
         result = self._result(launch)
         shape = shape_of(self._shaping, self._rows, self.columns)
-        return Query(started[0], self._explained(), result, shape)
+        return Query(started[0], self._explained(), Whole(result, shape))
 
     def _run(self, action: Callable[[DataFrame], T]) -> T:
         if not has_flow(self._rows):

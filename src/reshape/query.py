@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import pyarrow as pa
@@ -46,29 +47,31 @@ class QueryStatus(TypedDict):
     isTriggerActive: bool
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A query over the result of a flow. ``shape`` makes running results look like its own, where that is possible."""
+
+    result: DataFrame
+    shape: Shape | None
+
+
 class Query:
     """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
 
-    def __init__(
-        self, launched: LaunchedFlow, explained: str, result: DataFrame | None = None, shape: Shape | None = None
-    ) -> None:
-        """``result``: what the query gives, where that is more than the flow's rows; ``shape`` makes running results
-        look like it."""
+    def __init__(self, launched: LaunchedFlow, explained: str, whole: Whole | None = None) -> None:
+        """``whole``: what the query gives, where that is more than the flow's rows."""
         self._explained = explained
         self._tops: dict[tuple[int, str | None], StickyTop] = {}
         self._journal = Journal(launched.identity, launched.attempts)
         flow = self._flow = launched.attempts
-        self._result = result
-        self._shape = shape
-        self._flows = launched.flows
-        self._df = launched.df
-        self._kept = launched.kept
-        self._properties = JobProperties(self._df.sparkSession.sparkContext)
+        self._whole = whole
+        self._launched = launched
+        self._properties = JobProperties(self._launched.df.sparkSession.sparkContext)
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._stopped = False
-        self._turn = self._flows.turns.enter(launched.slots, self._stop)
-        self._number = RUNS.add(LiveRun(flow.plan.name, self, flow.record, flow.look))
+        self._turn = self._launched.flows.turns.enter(launched.slots, self._stop)
+        self._on_page()
         self._thread = threading.Thread(target=self._run, name=f"reshape-query-{flow.name}", daemon=True)
         self._journal.start()
         self._thread.start()
@@ -111,10 +114,10 @@ class Query:
     def _state(self) -> str:
         if not self.isActive:
             return "done" if self._error is None else "stopped" if self._stopped else "failed"
-        queued = self._flows.turns.queued(self._turn)
+        queued = self._launched.flows.turns.queued(self._turn)
         if queued is not None:
             return queued
-        waits = self._flows.watch.waits_for(self._flow.name)
+        waits = self._launched.flows.watch.waits_for(self._flow.name)
         state = "starting" if self._flow.newest is None else "paused" if self._flow.paused else "running"
         return state if waits is None else f"{state}: {waits}"
 
@@ -150,7 +153,7 @@ class Query:
         """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
             raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self._state()}")
-        return self._df if self._result is None else self._result
+        return self._launched.df if self._whole is None else self._whole.result
 
     def partial(self) -> pa.Table | None:
         """Return the result as it stands: running aggregates, or a sample of rows; None before there is any."""
@@ -184,6 +187,10 @@ class Query:
         """Estimate the final ratio of two counts or sums, for each row of `shown`; or return why there is none."""
         return self._flow.ratio(over, under)
 
+    @property
+    def _shape(self) -> Shape | None:
+        return None if self._whole is None else self._whole.shape
+
     def story(self) -> list[str]:
         """Return why load was moved, changed, returned or left alone, in plain words, oldest first."""
         return self._flow.story()
@@ -215,11 +222,15 @@ class Query:
     def url(self) -> str:
         """The address of the live page, for a browser on this machine. Whoever has it may see and stop all queries of
         this process. The page is served from the first call to the end of the process."""
-        return open_page().url(self._number)
+        return open_page().url(self._on_page())
+
+    def _on_page(self) -> int:
+        """The number by which the page knows it."""
+        return RUNS.add(LiveRun(self.name, self, self._flow.record, self._flow.look))
 
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
-        self._kept.unpersist()
+        self._launched.kept.unpersist()
 
     @property
     def _group(self) -> str:
@@ -228,9 +239,9 @@ class Query:
     def _stop(self, cause: str) -> None:
         """Whatever the flow's thread is about to do next is refused: its turn, its hosts' meeting, its Spark jobs.
         Returns when it has ended."""
-        self._flows.turns.withdraw(self._turn)
+        self._launched.flows.turns.withdraw(self._turn)
         self._flow.stop("the driver", cause)
-        context = self._df.sparkSession.sparkContext
+        context = self._launched.df.sparkSession.sparkContext
         deadline = time.monotonic() + TEARDOWN_S
         # Again and again: a job that is about to be submitted is not there to be cancelled yet.
         while context._jsc is not None and time.monotonic() < deadline:
@@ -246,20 +257,23 @@ class Query:
 
         expected = Expected(self._turn.flow, self._group, self._is_under_way, self._stop_soon)
         try:
-            if not self._flows.turns.wait(self._turn):
+            if not self._launched.flows.turns.wait(self._turn):
                 raise self._flow.failure or FlowFailed("the driver", "it was stopped")
-            self._flows.watch.expect(expected)
+            self._launched.flows.watch.expect(expected)
             self._properties.use()
-            self._df.sparkSession.sparkContext.setJobGroup(self._group, with_page(f"reshape {self._flow.name}"), True)
-            self._kept.persist(StorageLevel.MEMORY_AND_DISK)  # not sooner: a flow that is queued has nothing to free
-            self._kept.count()
+            self._launched.df.sparkSession.sparkContext.setJobGroup(
+                self._group, with_page(f"reshape {self._flow.name}"), True
+            )
+            # Not sooner: a flow that is queued has nothing to free.
+            self._launched.kept.persist(StorageLevel.MEMORY_AND_DISK)
+            self._launched.kept.count()
         except Exception as error:
             self._failed(error)
         finally:
             self._flow.join(TEARDOWN_S)
-            self._flows.keeps_result(self._flow)
-            self._flows.watch.expect_no_more(expected)
-            self._flows.turns.end(self._turn)
+            self._launched.flows.keeps_result(self._flow)
+            self._launched.flows.watch.expect_no_more(expected)
+            self._launched.flows.turns.end(self._turn)
             self._journal.close(self.exception)
             self._done.set()
 
@@ -273,12 +287,14 @@ class Query:
         # Hosts that Spark has killed without starting them again say nothing; nobody may wait for them.
         self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
         if _TOO_FEW_SLOTS in str(error):
-            first = too_few_slots(self._df.sparkSession, self._turn.flow)
+            first = too_few_slots(self._launched.df.sparkSession, self._turn.flow)
         self._error = FlowCancelled(f"{self._flow.name} was stopped") if self._stopped else first or error
         if self._error is not error:
             self._error.__cause__ = error
         # Spark frees nothing while a result that it is to keep is being made, which may be that of another flow.
-        freeing = threading.Thread(target=self._kept.unpersist, name=f"reshape-release-{self._flow.name}", daemon=True)
+        freeing = threading.Thread(
+            target=self._launched.kept.unpersist, name=f"reshape-release-{self._flow.name}", daemon=True
+        )
         freeing.start()
         freeing.join(FREE_S)
 

@@ -76,6 +76,12 @@ class Valves:
         self._waiting: list[HandOvers] = []
         self._muted = False
         self._unheard: list[Callable[[], Answer | None]] = []
+        self._waiting_rows: dict[tuple[int, int, int], int] = {}
+
+    @property
+    def most_waiting(self) -> int:
+        """Rows in the longest queue of a worker that takes none: not those that are still on their way to it."""
+        return max(self._waiting_rows.values(), default=0)
 
     def stall(self) -> None:
         """Workers take no rows from now on."""
@@ -122,7 +128,10 @@ class Valves:
         reported, tick = PortControl.reported, PortControl.tick
 
         def take_if_allowed(queues: HostQueues, worker: int, port: int, rows: int = 0) -> Item | None:
-            return None if self._stalled else take(queues, worker, port, rows)
+            if not self._stalled:
+                return take(queues, worker, port, rows)
+            self._waiting_rows[id(queues), worker, port] = queues.waiting(worker)[port]
+            return None
 
         def advance_if_allowed(hand_overs: HandOvers) -> None:
             if not self._held:

@@ -36,6 +36,8 @@ FLOWS: dict[str, Callable[[], Sample]] = {
 }
 # What is sent, by purpose; only the probe side of a join has state to copy.
 SENT = {"hand over", "backlog", "scattered", "held"}
+# Of the some 1,400 rows of the most loaded worker.
+QUEUED = 200
 
 
 def kinds_that_fail(step: str, flow: str) -> set[str]:
@@ -78,7 +80,8 @@ def test_keys_whose_answer_is_late_return(flow: str) -> None:
 
 class Watched:
     """The controller of an input whose workers take no rows until it has begun to help, and whose sources send their
-    last rows when it has told of all that it should."""
+    last rows when it has told of all that it should. It hears of loads when rows are there that can move: those that
+    are still on their way to a worker cannot."""
 
     def __init__(
         self, profile: OperatorProfile, settings: StrategySettings, valves: Valves, wanted: set[DecisionKind]
@@ -103,12 +106,15 @@ class Watched:
         return self._brain.story(worker)
 
     def handle(self, event: Event) -> list[Command]:
-        commands = self._brain.handle(event)
-        told = {decision.kind for decision in self._brain.decisions}
-        if isinstance(event, MetricsCollected) and not self._gate.is_open:
+        if isinstance(event, MetricsCollected) and self._valves.most_waiting < QUEUED:
             if not self._stalled:
                 self._stalled = True
                 self._valves.stall()
+            self._gate.more()
+            return []
+        commands = self._brain.handle(event)
+        told = {decision.kind for decision in self._brain.decisions}
+        if isinstance(event, MetricsCollected) and not self._gate.is_open:
             all_told = self._wanted <= told
             # Keys leave a worker when it is through with their rows; rows that are to move have to wait.
             if all_told or (self._by_keys and DecisionKind.STARTED in told):

@@ -101,6 +101,12 @@ def test_runs_are_listed_and_those_that_ended_go_first() -> None:
     assert runs.get(numbers[0]) is None
 
 
+def test_a_run_has_one_number_however_often_it_is_added() -> None:
+    runs, run = Runs(), RecordedRun(a_run())
+    assert runs.add(run) == runs.add(run) != runs.add(RecordedRun(a_run()))
+    assert len(runs.all()) == 2
+
+
 def test_a_run_without_any_event_yet_can_be_looked_at() -> None:
     runs = Runs()
     number = runs.add(RecordedRun([]))

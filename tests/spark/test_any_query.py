@@ -78,6 +78,34 @@ OURS = [
         "SELECT name, sum(id) OVER () FROM (SELECT name, max(id) AS id FROM orders GROUP BY name)",
         ["group by", "window"],
     ),
+    ("SELECT o.id, p.part FROM orders o LEFT JOIN parts p ON o.k = p.k AND o.id < p.part", ["left join"]),
+    ("SELECT o.id, p.part FROM orders o RIGHT JOIN parts p ON o.k = p.k AND o.id > p.part * 9", ["right join"]),
+    ("SELECT id FROM orders o WHERE EXISTS (SELECT * FROM parts p WHERE o.k = p.k AND part > id)", ["left_semi join"]),
+    (
+        "SELECT id FROM orders o WHERE NOT EXISTS (SELECT * FROM parts p WHERE o.k = p.k AND kind < name)",
+        ["left_anti join"],
+    ),
+    ("SELECT sparse FROM orders INTERSECT SELECT c FROM customers", ["left_semi join", "distinct"]),
+    ("SELECT sparse, k FROM orders EXCEPT SELECT c, least FROM customers", ["left_anti join", "distinct"]),
+    (
+        "SELECT k, count(DISTINCT name), sum(id) FILTER (WHERE id > 7), count(*) FILTER (WHERE sparse = 1) FROM orders "
+        "GROUP BY k",
+        ["group by"],
+    ),
+    ("SELECT name, count(DISTINCT sparse), count(DISTINCT k) FROM orders GROUP BY name", ["distinct", "group by"]),
+    (
+        "SELECT kind, name, count(*) FROM orders o JOIN parts p ON o.k = p.k GROUP BY ROLLUP (kind, name)",
+        ["inner join", "group by"],
+    ),
+    (
+        "SELECT t.n, count(*) FROM (SELECT k, count(*) AS n FROM orders GROUP BY k "
+        "UNION ALL SELECT k, part FROM parts) t WHERE n > 3 GROUP BY t.n",
+        ["group by", "group by"],
+    ),
+    (
+        "SELECT count(*) FROM (SELECT k FROM orders GROUP BY k UNION ALL SELECT part FROM parts GROUP BY part)",
+        ["distinct", "distinct", "aggregate"],
+    ),
     (
         "SELECT k, n FROM (SELECT k, count(*) n FROM orders GROUP BY k) UNION ALL SELECT k, part FROM parts",
         ["group by"],
@@ -127,6 +155,15 @@ def test_a_flow_reads_the_result_of_another_one(session: SparkSession) -> None:
                      "count(*) c FROM orders GROUP BY name, k) GROUP BY r")  # fmt: skip
     flow = check(df)
     assert where(flow) == [("group by", "reshape"), ("group by", "reshape")]
+
+
+def test_without_slots_for_two_flows_the_upper_operator_is_sparks(session: SparkSession) -> None:
+    df = session.sql("SELECT r, count(*) FROM (SELECT regexp_replace(concat(name, max(day)), '-', '') r FROM orders "
+                     "GROUP BY name, k) GROUP BY r")  # fmt: skip
+    flow = reshape.flow(df, hosts=4)
+    assert [(one.operator, one.where) for one in flow.placements] == [("group by", "reshape"), ("group by", "spark")]
+    assert "too few task slots" in flow.placements[1].reason
+    assert Counter(flow.toDF().collect()) == Counter(df.collect())
 
 
 def test_a_query_without_anything_for_hosts_is_the_dataframe_itself(session: SparkSession) -> None:

@@ -93,10 +93,11 @@ def aggregated(shaping: Shaping, node: Any, child: Rows) -> Rows:
     different = tuple(dict.fromkeys(numbers))
     made = tuple(call.renumbered(columns.asked.__getitem__) for call in calls)
     spec = GroupBySpec(columns.tree.schema, different, made)
+    output = spec.output_schema  # raises here, not in a task, what types do not allow
     where = {one.id: different.index(number) for one, number in zip(attributes, numbers, strict=True)}
     for place, one in enumerate(results):
         where[one.id] = len(different) + place
-        given = spec.output_schema.field(where[one.id]).type
+        given = output.field(where[one.id]).type
         if given != one.type:
             raise LeftToSpark(f"{one.name} is {one.type} in Spark and would be {given} in a flow")
     rows = FlowRows(columns.tree.through(spec), (*attributes, *results), where)

@@ -16,7 +16,6 @@ from reshape.catalyst.errors import LeftToSpark, reason_of
 from reshape.catalyst.gateway import Gateway, attributes_of, is_sparks_own
 from reshape.catalyst.placement import Placement
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows, has_flow
-from reshape.expressions.errors import NotExact
 from reshape.plan.analysis import kind, scala_list
 
 # What becomes of the order of rows above a node: it is the result's, a limit cuts it, or an operator forgets it.
@@ -38,7 +37,13 @@ def translated(gateway: Gateway, shaping: Shaping, plan: Any) -> Translated:
     translator = _Translator(gateway, shaping)
     rows = translator.walk(plan, "result")
     inner = [Placement(label, "spark", "it is in a subquery of an expression") for label in _subqueries(plan)]
-    return Translated(rows, (*translator.placements, *inner))
+    placements = (*translator.placements, *inner)
+    try:
+        shaping.trees(rows)
+    except Exception as error:  # parts that cannot be put together are left alone, as those of operators are
+        reason = reason_of(error)
+        return Translated(SparkRows(plan), tuple(Placement(one.operator, "spark", reason) for one in placements))
+    return Translated(rows, placements)
 
 
 class _Translator:
@@ -71,9 +76,9 @@ class _Translator:
             case "WindowGroupLimit" if has_flow(children[0]):
                 return children[0]  # it drops rows early that a filter above would drop too
             case "Union":
-                return self._union(node, children)
+                return self._passed(node, children, lambda: self._union(node, children))
             case "Project" | "Filter" | "Expand":
-                return self._row_by_row(node, children[0])
+                return self._passed(node, children, lambda: self._row_by_row(node, children[0]))
             case _:
                 return self._sparks(node, children)
 
@@ -85,6 +90,13 @@ class _Translator:
             return self._sparks(node, children)
         self.placements.append(Placement(label, "reshape"))
         return rows
+
+    def _passed(self, node: Any, children: list[Rows], ours: Callable[[], Rows]) -> Rows:
+        """What passes rows on as they come: in hosts, or on the results of flows."""
+        try:
+            return ours()
+        except Exception:  # mostly NotExact: Spark knows more expressions than Arrow
+            return self._sparks(node, children)
 
     def _join(self, node: Any, children: list[Rows]) -> Rows:
         left, right = children
@@ -126,19 +138,16 @@ class _Translator:
         return SparkRows(self._gateway.project(named, branch.plan), (branch,))
 
     def _row_by_row(self, node: Any, child: Rows) -> Rows:
-        """What asks for one row at a time: in hosts, or on the result of the flow below."""
+        """What asks for one row at a time; raises what makes it Spark's."""
         if isinstance(child, SparkRows):
             return self._sparks(node, [child])
-        try:
-            if isinstance(child, FlowRows):
-                return self._in_hosts(node, child)
-            branches = tuple(
-                self._in_hosts(node, branch) if isinstance(branch, FlowRows) else SparkRows(node, (branch,))
-                for branch in child.branches
-            )
-            return UnionRows(branches, attributes_of(node))
-        except NotExact:
-            return SparkRows(node, (child,))
+        if isinstance(child, FlowRows):
+            return self._in_hosts(node, child)
+        branches = tuple(
+            self._in_hosts(node, branch) if isinstance(branch, FlowRows) else SparkRows(node, (branch,))
+            for branch in child.branches
+        )
+        return UnionRows(branches, attributes_of(node))
 
     def _in_hosts(self, node: Any, child: FlowRows) -> FlowRows:
         if kind(node) == "Project":

@@ -12,6 +12,8 @@ from reshape._version import VERSION
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+# Files of the live page are for a browser at the driver.
+_NOT_NEEDED = {"__pycache__", "static"}
 _SHIPPED: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 
 
@@ -25,7 +27,7 @@ def ship(context: SparkContext) -> None:
     archive = Path(str(context._temp_dir)) / f"reshape-{VERSION}.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
         for file in sorted(root.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
+            if file.is_file() and not _NOT_NEEDED & set(file.parts):
                 package.write(file, Path("reshape") / file.relative_to(root))
     context.addPyFile(str(archive))
     _SHIPPED.add(context)

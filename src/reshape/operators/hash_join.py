@@ -320,19 +320,16 @@ class HashJoin(Operator):
         rest = Probe.only(batch, np.flatnonzero(matched if spec.how == "left_semi" else ~matched))
         for start in range(0, len(rest), self.output_rows):
             part = rest.part(start, self.output_rows)
-            nothing = np.zeros(len(part), dtype=np.int64)
-            build = None if spec.filters_left else nothing
-            yield self._output(part, rows, build, None if build is None else nothing == 0)
+            build = None if spec.filters_left else np.zeros(len(part), dtype=np.int64)
+            yield self._output(part, rows, build, np.ones(len(part), dtype=np.bool_))
 
     def _holds(self, condition: PairCondition, probe: Probe, rows: Rows, build_rows: Indices) -> Mask:
         numbers, chosen = pa.array(probe.numbers), pa.array(build_rows)
-        probed, built = (
-            (condition.left, condition.right) if self.spec.build_side == "right" else (condition.right, condition.left)
-        )
+        builds_right = self.spec.build_side == "right"
+        probed, built = (condition.left, condition.right) if builds_right else (condition.right, condition.left)
         of_probe = [take(probe.batch.column(number), numbers) for number in probed]
         of_build = [take(rows.columns[number], chosen) for number in built]
-        both = [*of_probe, *of_build] if self.spec.build_side == "right" else [*of_build, *of_probe]
-        return condition.holds(both, len(build_rows))
+        return condition.holds([*of_probe, *of_build] if builds_right else [*of_build, *of_probe], len(build_rows))
 
     def _pairs(self, probe: Probe, slots: Indices, index: KeyIndex) -> Iterator[tuple[Probe, Indices, Mask | None]]:
         """Every probe row with every build row of its slot; slot -1 gives the probe row once, its build row absent."""

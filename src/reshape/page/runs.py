@@ -121,8 +121,11 @@ class Runs:
         self._runs: dict[int, NumberedRun] = {}
 
     def add(self, run: Watched) -> int:
-        """The number that it is known by from now on."""
+        """The number that it is known by from now on; the same one if it is there already."""
         with self._lock:
+            for number, known in self._runs.items():
+                if known.run.record is run.record:
+                    return number
             self._last += 1
             self._runs[self._last] = NumberedRun(self._last, run)
             ended = [number for number, each in self._runs.items() if not each.run.active and number != self._last]
