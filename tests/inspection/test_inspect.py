@@ -230,3 +230,12 @@ def test_numbers_that_make_no_sense(session: Any, wrong: dict[str, int]) -> None
 def test_a_stream_is_refused(session: Any) -> None:
     with pytest.raises(FlowError, match="is a stream"):
         reshape.inspect(session.readStream.format("rate").load())
+
+
+def test_rows_that_stay_together_bound_what_can_be_gained(session: Any) -> None:
+    groups = session.table("sales").select("id", "item").groupBy("item")
+    query = groups.applyInPandas(lambda rows: rows, "id long, item long")
+    finding = only(reshape.inspect(query, workers=WORKERS))
+    assert (finding.operation, finding.keys) == ("function of each group", ("item",))
+    assert finding.times is not None
+    assert finding.times.reshape == pytest.approx(0.4 * WORKERS)

@@ -36,7 +36,7 @@ class Operation:
     @property
     def is_ordered(self) -> bool:
         """Whether rows of one key have to stay on one worker."""
-        return kind(self.plan) in ("Window", "FlatMapGroupsInPandas", "FlatMapGroupsInArrow")
+        return kind(self.plan) in ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow")
 
     @property
     def words(self) -> str:

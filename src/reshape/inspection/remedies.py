@@ -40,13 +40,15 @@ def advice(spark: SparkSession, operation: Operation, hot: tuple[KeyShare, ...])
             ours = "senders combine rows of a key first; helpers take a part of them, merged in the end"
         case "Window":
             remedy, words = Remedy.NOTHING, "nothing: all rows of a key go to one task, which sorts and holds them"
-            ours = "other keys move away from the worker of a hot one, whose own rows stay together"
+            ours = "helpers sort a part of the rows; merging them at their own worker comes on top of the time below"
         case "Sort":
             remedy, words = Remedy.NOTHING, "nothing: rows with equal keys go to one task, however many they are"
             ours = "rows of a range are shared with helpers, which sort their part"
         case _:
             remedy, words = Remedy.NOTHING, "nothing: all rows of a key go to one task"
-            ours = "rows are shared with helpers, or other keys move away where they must stay in order"
+            ours = "other keys move away from the worker of a hot one, whose own rows stay together"
+            if not operation.is_ordered:
+                ours = "rows are shared with helpers"
     return Advice(remedy, words, ours if hot else "not needed")
 
 
