@@ -53,6 +53,9 @@ class AbsentCluster:
     def kept_rows(self, stage: int) -> str | None:
         return None
 
+    def task_count(self, stage: int) -> int | None:
+        return None
+
     def unsuccessful(self, stage: int) -> Sequence[TaskFate]:
         return ()
 

@@ -25,9 +25,11 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def replay(log: Path) -> Iterator[subprocess.Popen[str]]:
-    """In a process of its own, whose imports would fail if they needed Spark."""
+    """In a process of its own, whose imports would fail if they needed Spark. Ctrl-C is heard also where the tests run
+    in the background."""
     script = (
-        "import sys; sys.modules['pyspark'] = None\nfrom reshape.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.modules['pyspark'] = None\n"
+        "from reshape.cli.main import main\nsys.exit(main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", script, "replay", str(log), "--port", "0", "--speed", "5"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

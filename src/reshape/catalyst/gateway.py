@@ -137,17 +137,24 @@ class Gateway:
         facts = found.get()
         return Aggregation(*(tuple(scala_list(part)) for part in (facts._1(), facts._2(), facts._3())))
 
+    def has_broadcast_hint(self, join: Any) -> bool:
+        """Whether the user asks for one side of a join to be sent to all tasks."""
+        return bool(self._choice.getBroadcastBuildSide(join, True, self._session.sessionState().conf()).isDefined())
+
     def broadcasts(self, join: Any) -> bool:
         """Whether Spark would send one side of a join to all tasks, by a hint or by its size."""
-        # An object of Spark's that has the planner's own way to choose.
-        choice = _module(self._catalyst.optimizer, "PushDownLeftSemiAntiJoin")
-        conf = self._session.sessionState().conf()
-        if choice.getBroadcastBuildSide(join, True, conf).isDefined():
+        if self.has_broadcast_hint(join):
             return True
+        choice, conf = self._choice, self._session.sessionState().conf()
         hint = join.hint()
         if choice.hintToSortMergeJoin(hint) or choice.hintToShuffleHashJoin(hint):
             return False
         return bool(choice.getBroadcastBuildSide(join, False, conf).isDefined())
+
+    @property
+    def _choice(self) -> Any:
+        """An object of Spark's that has the planner's own way to choose."""
+        return _module(self._catalyst.optimizer, "PushDownLeftSemiAntiJoin")
 
     def _new_id(self) -> Any:
         return _module(self._catalyst.expressions, "NamedExpression").newExprId()

@@ -65,6 +65,16 @@ def joined(shaping: Shaping, node: Any, left: Rows, right: Rows) -> Rows:
     return rows if equal.residual is None or inside else _filtered(shaping, node, rows, equal.residual)
 
 
+def hosts_may_read(node: Any) -> bool:
+    """Whether the larger side is no more than a scan of Parquet files."""
+    larger = node.left() if size_of(node.left()) >= size_of(node.right()) else node.right()
+    while kind(larger) in ("Project", "Filter"):
+        larger = larger.child()
+    if kind(larger) != "LogicalRelation" or kind(larger.relation()) != "HadoopFsRelation":
+        return False
+    return kind(larger.relation().fileFormat()) == "ParquetFileFormat"
+
+
 def _output(shaping: Shaping, node: Any, left: Columns, right: Columns, of_left: int) -> tuple[OutputColumn, ...]:
     shown = attributes_of(node)
     names = [shaping.names.of(attribute) for attribute in shown]

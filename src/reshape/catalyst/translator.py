@@ -18,8 +18,9 @@ from reshape.catalyst.placement import Placement
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows, has_flow
 from reshape.plan.analysis import kind, scala_list
 
-# What becomes of the order of rows above a node: it is the result's, a limit cuts it, or an operator forgets it.
-Above = Literal["result", "limit", "operator"]
+# What becomes of the rows of a node: they are the result's, a limit cuts them, an operator forgets their order, or one
+# that brings rows together takes them, maybe through joins.
+Above = Literal["result", "limit", "operator", "gathered"]
 
 _LIMITS = ("GlobalLimit", "LocalLimit", "Offset", "Tail")
 
@@ -59,7 +60,7 @@ class _Translator:
         children = [self.walk(child, below) for child in scala_list(node.children())]
         match name:
             case "Join":
-                return self._operator(joins.label(node), node, children, lambda: self._join(node, children))
+                return self._operator(joins.label(node), node, children, lambda: self._join(node, children, above))
             case "Aggregate":
                 return self._operator(
                     aggregations.label(node),
@@ -98,16 +99,23 @@ class _Translator:
         except Exception:  # mostly NotExact: Spark knows more expressions than Arrow
             return self._sparks(node, children)
 
-    def _join(self, node: Any, children: list[Rows]) -> Rows:
+    def _join(self, node: Any, children: list[Rows], above: Above) -> Rows:
         left, right = children
-        if not has_flow(left) and not has_flow(right) and self._gateway.broadcasts(node):
+        if not has_flow(left) and not has_flow(right) and self._left_in_source(node, above):
             raise LeftToSpark("broadcast: one side is small enough to be sent to all tasks")
         return joins.joined(self._shaping, node, left, right)
+
+    def _left_in_source(self, node: Any, above: Above) -> bool:
+        """Whether a join over sources is one that Spark sends a small side to all tasks for. Below an operator of ours
+        it would make Spark read rows that hosts read for less."""
+        if not self._gateway.broadcasts(node):
+            return False
+        return above != "gathered" or self._gateway.has_broadcast_hint(node) or not joins.hosts_may_read(node)
 
     def _sort(self, node: Any, child: Rows, above: Above) -> Rows:
         if above == "limit":
             raise LeftToSpark("top-n: a limit follows, and Spark takes the first rows without sorting the others")
-        if above == "operator":
+        if above != "result":
             raise LeftToSpark("its order is not that of the result")
         return sorts.ordered(self._shaping, node, child)
 
@@ -162,8 +170,10 @@ class _Translator:
 
 
 def _below(name: str, above: Above) -> Above:
-    if name in ("Project", "Filter"):
+    if name in ("Project", "Filter") or (name == "Join" and above == "gathered"):
         return above
+    if name in ("Aggregate", "Window"):
+        return "gathered"
     return "limit" if name in _LIMITS else "operator"
 
 
