@@ -120,6 +120,8 @@ def _read(log: Path) -> dict[tuple[int, int], PortLog]:
     ports: dict[tuple[int, int], PortLog] = {}
     for line in log.read_text().splitlines():
         facts = json.loads(line)
+        if "operator" not in facts:  # of the flow as a whole
+            continue
         port = ports.setdefault((facts["operator"], facts["port"]), PortLog())
         match facts["event"]:
             case "report":

@@ -120,7 +120,7 @@ def test_ctrl_c_in_a_small_terminal(place: Place) -> None:
     terminal.press(b"\x03")
     assert terminal.end(LIMIT_S) == 130
     place.assert_empty()
-    assert not any("Traceback" in line or "rror" in line for line in terminal.screen.lines)
+    assert [line for line in terminal.screen.lines if "Traceback" in line or "rror" in line] == []
 
 
 def test_without_java_it_says_what_to_do(place: Place) -> None:
