@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from reshape.catalyst.shape import Shape
 from reshape.driver.attempts import TEARDOWN_S
@@ -245,7 +246,11 @@ class Query:
         deadline = time.monotonic() + TEARDOWN_S
         # Again and again: a job that is about to be submitted is not there to be cancelled yet.
         while context._jsc is not None and time.monotonic() < deadline:
-            context.cancelJobGroup(self._group)
+            try:
+                context.cancelJobGroup(self._group)
+            except (Py4JError, OSError, AttributeError):  # the session is being stopped, and its jobs with it
+                self._done.wait(FREE_S)
+                return
             if self._done.wait(CANCEL_S):
                 return
 

@@ -73,6 +73,12 @@ class Outcome:
     story: tuple[str, ...] = ()
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def hear_why(self, where: str, cause: str, *, may_retry: bool) -> None:
+        """Spark may end hosts before it says what was lost: that is what people want to know."""
+        named = may_retry and cause != ENDED_BY_SPARK
+        if named and self.failure is not None and self.failure.cause == ENDED_BY_SPARK:
+            self.failure = FlowFailed(where, cause)
+
 
 class Execution:
     """One attempt: the hosts of a stage of Spark, and the sources that feed them."""
@@ -258,6 +264,7 @@ class Execution:
         """
         with self._outcome.lock:
             if self.over:
+                self._outcome.hear_why(where, cause, may_retry=may_retry)
                 return
             self._outcome.failure = FlowFailed(where, cause)
             self._outcome.may_retry = may_retry

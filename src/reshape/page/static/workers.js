@@ -133,16 +133,19 @@ export class Workers {
   }
 
   drawPairs(port) {
-    const lines = port.pairs.map((pair) => {
-      const share = pair.over ? "nothing any more" : pair.share ? `${percent(pair.share)} of its rows to come` : pair.keys ? `${count(pair.keys)} keys` : "rows that wait";
+    const now = port.pairs.filter((pair) => !pair.over);
+    const lines = now.map((pair) => {
+      const share = pair.share ? `${percent(pair.share)} of its rows to come` : pair.keys ? `${count(pair.keys)} keys` : "rows that wait";
       return [`${pair.skewed}-${pair.helper}`, `worker ${pair.skewed} gives worker ${pair.helper} ${share}`];
     });
+    const ended = port.pairs.length - now.length;
+    if (ended) lines.push(["ended", `dotted: ${count(ended)} ${ended === 1 ? "transfer" : "transfers"} that ended`]);
     const text = JSON.stringify(lines);
     if (this.pairs.dataset.text === text) return;
     this.pairs.dataset.text = text;
     this.pairs.hidden = !lines.length;
     this.pairs.replaceChildren(...lines.slice(0, 12).map(([pair, line]) => el("li", { "data-pair": pair, text: line })));
-    if (lines.length > 12) this.pairs.append(el("li", { text: `and ${lines.length - 12} more pairs` }));
+    if (lines.length > 12) this.pairs.append(el("li", { text: `and ${lines.length - 12} more` }));
   }
 
   asTable() {
