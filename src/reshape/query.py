@@ -275,12 +275,17 @@ class Query:
         except Exception as error:
             self._failed(error)
         finally:
-            self._flow.join(TEARDOWN_S)
-            self._launched.flows.keeps_result(self._flow)
-            self._launched.flows.watch.expect_no_more(expected)
-            self._launched.flows.turns.end(self._turn)
-            self._journal.close(self.exception)
-            self._done.set()
+            try:
+                self._wind_up(expected)
+            finally:
+                self._done.set()  # whatever has gone wrong: somebody may wait for it
+
+    def _wind_up(self, expected: Expected) -> None:
+        self._flow.join(TEARDOWN_S)
+        self._launched.flows.keeps_result(self._flow)
+        self._launched.flows.watch.expect_no_more(expected)
+        self._launched.flows.turns.end(self._turn)
+        self._journal.close(self.exception)
 
     def _is_under_way(self) -> bool:
         """Have its hosts met, and not been lost since?"""

@@ -149,6 +149,21 @@ def test_joins_that_spark_broadcasts_stay_in_the_source(session: SparkSession) -
     assert flow.placements[0].reason.startswith("broadcast")
 
 
+def test_small_sides_are_joined_in_hosts_where_these_read_the_rows_of_a_grouping(session: SparkSession) -> None:
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "10m")
+    try:
+        grouped = check(session.sql("SELECT segment, count(*) FROM orders JOIN customers ON c = k GROUP BY segment"))
+        joined = check(session.sql("SELECT segment, id FROM orders JOIN customers ON c = k"))
+        ranged = check(
+            session.sql("SELECT segment, count(*) FROM range(9999) JOIN customers ON c = id GROUP BY segment")
+        )
+    finally:
+        session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    assert where(grouped) == [("inner join", "reshape"), ("group by", "reshape")]
+    assert where(joined) == [("inner join", "spark")]
+    assert where(ranged) == [("inner join", "spark"), ("group by", "reshape")]
+
+
 def test_a_flow_reads_the_result_of_another_one(session: SparkSession) -> None:
     """The expression between the two has no counterpart in Arrow."""
     df = session.sql("SELECT r, sum(c), count(*) FROM (SELECT regexp_replace(concat(name, max(day)), '-', '') r, "

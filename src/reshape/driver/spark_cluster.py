@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from reshape.driver import kept, task_errors
 from reshape.driver.cluster import TaskFate
@@ -26,6 +27,10 @@ from reshape.sender.source import InputFailed, SourceTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+# Calls to a session that has been stopped, or whose JVM was killed: its jobs have ended with it.
+GONE = (Py4JError, OSError, AttributeError)
 
 
 class SparkCluster:
@@ -61,17 +66,21 @@ class SparkCluster:
 
     def cancel_sources(self, attempt: int) -> None:
         """Also those whose job Spark has not heard of yet."""
-        context: Any = self._spark.sparkContext._jsc.sc()
-        context.cancelJobGroupAndFutureJobs(self.source_group(attempt))
+        with suppress(*GONE):
+            context: Any = self._spark.sparkContext._jsc.sc()
+            context.cancelJobGroupAndFutureJobs(self.source_group(attempt))
 
     def cancel_hosts(self, stage: int, reason: str) -> None:
         """The action that runs the hosts raises at once, with this reason, instead of after Spark's four tries."""
-        context: Any = self._spark.sparkContext._jsc.sc()
-        context.cancelStage(stage, reason)
+        with suppress(*GONE):
+            context: Any = self._spark.sparkContext._jsc.sc()
+            context.cancelStage(stage, reason)
 
     def task_count(self, stage: int) -> int | None:
-        info = self._spark.sparkContext.statusTracker().getStageInfo(stage)
-        return None if info is None else int(info.numTasks)
+        with suppress(*GONE):
+            info = self._spark.sparkContext.statusTracker().getStageInfo(stage)
+            return None if info is None else int(info.numTasks)
+        return None
 
     def unsuccessful(self, stage: int) -> Sequence[TaskFate]:
         return task_errors.unsuccessful(self._spark.sparkContext, stage)
