@@ -3,6 +3,7 @@ without loss (Chan et al.)."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -46,9 +47,9 @@ class _OfNumbers(OfColumn):
         return MomentsLogic(fields[0], self.function_name(), self.order, self.value, legacy=self.legacy)
 
     @staticmethod
+    @abstractmethod
     def value(of: Moments) -> tuple[Doubles, Mask]:
         """The value of each group that has one, and the groups where it would be divided by zero."""
-        raise NotImplementedError
 
 
 @spark_function("VarianceSamp", "variance, var_samp")

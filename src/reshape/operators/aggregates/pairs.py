@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,9 +46,9 @@ class _OfPairs(OfColumns):
     def logic(self, fields: Sequence[pa.Field]) -> AggregateLogic:
         return PairLogic(fields, self)
 
+    @abstractmethod
     def value(self, of: PairMoments) -> tuple[Doubles, Mask]:
         """The value of each group that has pairs, and the groups where it is null."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
