@@ -41,18 +41,10 @@ query
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[str]:
-    """The address of a JupyterLab of its own, without its notebook's name; it ends with the test, and its kernels too."""
-    cells = [
-        {
-            "cell_type": "code",
-            "id": f"cell-{at}",
-            "metadata": {},
-            "source": text,
-            "outputs": [],
-            "execution_count": None,
-        }
-        for at, text in enumerate((SETUP, SHOWN, WAITED, DRAWN))
-    ]
+    """The address of a JupyterLab of its own; it ends with the test, and its kernels too."""
+    empty: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    texts = (SETUP, SHOWN, WAITED, DRAWN)
+    cells = [{**empty, "id": f"cell-{at}", "source": text} for at, text in enumerate(texts)]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     written = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "watched.ipynb").write_text(json.dumps(written))

@@ -113,7 +113,7 @@ class Execution:
         self._cluster = cluster
         self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys())
         silent = partial(self.board.silent, self._host_tasks, SILENT_S)
-        self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
+        self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent, in_order=plan.ordered)
         self._source_tasks = SourceTasks(cluster.unsuccessful, self._run_again)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
 

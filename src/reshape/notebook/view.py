@@ -3,6 +3,7 @@ place, which needs no kernel."""
 
 from __future__ import annotations
 
+import contextvars
 import json
 import sys
 import threading
@@ -41,13 +42,28 @@ def show(run: Watched, chart: Callable[[], Chart | None]) -> None:
     """Show a run in the cell that is executed now. ``chart``: what is drawn of it at a moment."""
     front: Any = import_module("IPython.display")  # without types
     shown = _View(run, chart)
-    widget = shown.widget() if run.active else None
+    context = _of_no_request()
+    widget = context.run(shown.widget) if run.active else None
     if widget is None:
         front.display(shown.saved("" if not run.active else _HINT), raw=True)
         return
     output = front.display({**widget.bundle(), **shown.saved()}, raw=True, display_id=True)
     widget.on_msg(shown.asked)
-    threading.Thread(target=shown.follow, args=(widget, output), name="reshape-notebook", daemon=True).start()
+    live = threading.Thread(
+        target=context.run, args=(shown.follow, widget, output), name="reshape-notebook", daemon=True
+    )
+    live.start()
+
+
+def _of_no_request() -> contextvars.Context:
+    """Where messages are no answers. ipykernel 7 brings what a widget's buttons say to the shell of the request that the
+    widget answered last. That would be the main one, which may be busy with a cell that waits for the query's end;
+    without such a request the front end chooses, and it has a shell for widgets."""
+    context = contextvars.copy_context()
+    request = getattr(sys.modules["IPython"].get_ipython().kernel, "_shell_parent", None)
+    if isinstance(request, contextvars.ContextVar):
+        context.run(request.set, {})
+    return context
 
 
 class _View:
