@@ -56,7 +56,7 @@ def show(run: Watched, chart: Callable[[], Chart | None]) -> None:
 
 
 def _of_no_request() -> contextvars.Context:
-    """Where messages are no answers. ipykernel 7 brings what a widget's buttons say to the shell of the request that the
+    """Where messages are no answers. ipykernel 7 brings what buttons of a widget say to the shell whose request the
     widget answered last. That would be the main one, which may be busy with a cell that waits for the query's end;
     without such a request the front end chooses, and it has a shell for widgets."""
     context = contextvars.copy_context()

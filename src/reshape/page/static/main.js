@@ -59,7 +59,9 @@ function panel(number) {
 
 async function act(number, action, value) {
   const query = value === null ? "" : `?value=${value}`;
-  const answer = await fetch(`/runs/${number}/${action}${query}`, { method: "POST" });
+  const answer = await fetch(`/runs/${number}/${action}${query}`, { method: "POST" }).catch(() => {
+    throw new Error("the program does not answer: has it ended?");
+  });
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
     throw new Error(told.error);
