@@ -27,7 +27,7 @@ NO_BROWSER = (
 )
 
 # Generous, and only waited for in full when something is broken: the machine may be busy.
-LIMIT_MS = 60_000
+LIMIT_MS = 120_000
 
 OpenPage = Callable[..., Page]
 

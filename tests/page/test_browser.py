@@ -198,13 +198,13 @@ def test_a_line_chart_of_the_program_is_shown_with_its_gaps(served: Served, open
     expect(drawing).to_have_attribute("aria-label", "n by k")
     expect(page.locator(".result .u-legend .u-label")).to_have_text(["a", "b"])
     expect(page.locator(".result .legend")).to_contain_text("points in between are not there yet (1 of 2 lines)")
-    page.get_by_label("as", exact=True).select_option("bars")
+    page.locator(".result select").nth(2).select_option("bars")
     expect(page.locator(".bars li")).to_have_count(2)
     tell(run.record, (kind, 0.2, {**facts, "chart": chart}))
     expect(page.locator(".bars li").first).to_be_visible()  # what somebody has chosen stays
     whole = {**chart, "lines": [{**line, "gaps": []} for line in lines]}
     tell(run.record, (kind, 0.3, {**facts, "chart": whole}))
-    page.get_by_label("as", exact=True).select_option("lines")
+    page.locator(".result select").nth(2).select_option("lines")
     expect(drawing).to_be_visible()
     expect(page.locator(".result .legend")).to_be_hidden()
 
