@@ -116,6 +116,7 @@ def test_a_query_is_live_in_a_notebook_and_stays_as_html(lab: str, tmp_path: Pat
         expect(page.get_by_text("it was stopped")).to_be_visible()
         expect(page.locator(".jp-RenderedHTML h4").first).to_have_text("in a notebook: stopped")
         expect(page.locator(".reshape-view")).to_have_count(0)
+        page.locator(".jp-CodeCell .cm-content").last.click()
         page.keyboard.press("Shift+Enter")
         expect(page.locator(".jp-RenderedHTML h4")).to_have_count(2)
         save(page)
