@@ -48,14 +48,17 @@ def settings_page() -> str:
     if missing:
         raise SystemExit(f"no docstring tells of these settings: {', '.join(missing)}")
     defaults = {**_defaults(StrategySettings()), **_defaults(FlowSettings())}
-    rows = []
+    rows = ["| option, setting of the session | |\n|---|---|\n"]
     for name, option in OPTIONS.items():
         field = FIELDS.get(name, name)
-        per = "yes" if option.per_operator else ""
-        cells = [f"`{name}`", f"`{PREFIX}{option.key}`", _default(defaults[field]), _accepts(option.read), per]
-        rows.append("| " + " | ".join([*cells, told[field]]) + " |")
-    head = "| option | setting of the session | unless given | must be | per operator | |\n|---|---|---|---|---|---|\n"
-    return SETTINGS + head + "\n".join(rows) + "\n"
+        per = "; one operator can have its own" if option.per_operator else ""
+        facts = f"{_accepts(option.read)}{_default(defaults[field])}{per}"
+        rows.append(f"| `{name}`<br>`{PREFIX}{option.key}` | {_sentence(told[field])}<br>*{_sentence(facts)}* |\n")
+    return SETTINGS + "".join(rows)
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:].rstrip(".") + "."
 
 
 def _of_flows() -> dict[str, str]:
@@ -81,14 +84,15 @@ def _defaults(settings: Any) -> dict[str, Any]:
 
 
 def _default(value: Any) -> str:
+    """In words; what is derived, or nothing, is told by the docstring."""
     if value is None:
-        return "-"
+        return ""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1 << 20:
-        return f"`{value >> 20}m`"
+        return f"; unless given `{value >> 20}m`"
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         # What adapts is there unless it is turned off.
-        return f"`{str(getattr(value, 'value', bool(value))).lower()}`"
-    return f"`{value}`"
+        return f"; unless given `{str(getattr(value, 'value', bool(value))).lower()}`"
+    return f"; unless given `{value}`"
 
 
 def _accepts(read: Any) -> str:

@@ -22,7 +22,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 NAMED = re.compile(r"`([\w./-]+(?:\.py|\.md|/))`")
 # Recipes stand for files that somebody will add.
 STANDS_FOR = re.compile(r"NAME|FAMILY")
-LINKED = re.compile(r"\]\(([^)#:]+)(?:#[\w-]+)?\)")
+LINKED = re.compile(r"""(?:\]\(|<img src=")([^)"#:]+)""")
 # Only what hangs takes as long as this; all pages with their examples take about a minute.
 LIMIT_S = 900.0
 
