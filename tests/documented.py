@@ -31,7 +31,8 @@ def example_of(name: str) -> str:
     return (reshape.__doc__ if isinstance(thing, str) else thing.__doc__) or ""
 
 
-def page_runs(path: Path) -> bool:
+def failure_of(path: Path) -> str:
+    """What a page fails with; empty if it runs."""
     text = path.read_text()
     scope: dict[str, Any] = {"__name__": "__main__"}
     for block in BLOCKS.finditer(text):
@@ -39,9 +40,8 @@ def page_runs(path: Path) -> bool:
         try:
             exec(compile("\n" * above + block[1], str(path), "exec"), scope)
         except Exception:
-            traceback.print_exc()
-            return False
-    return True
+            return traceback.format_exc()
+    return ""
 
 
 def end_session() -> None:
@@ -63,15 +63,18 @@ def examples_run(scope: dict[str, Any]) -> bool:
 
 def main(folder: Path) -> int:
     failed = []
-    for page in sorted(folder.glob("*.md")):
-        if not page_runs(page):
-            failed.append(page.name)
-        end_session()
+    # First: listeners of pages stay, and would talk in between.
     scope: dict[str, Any] = {"__name__": "__main__"}
     exec(PRELUDE, scope)
     if not examples_run(scope):
         failed.append("examples of public names")
-    print(f"failed: {', '.join(failed) or 'none'}")
+    end_session()
+    for page in sorted(folder.glob("*.md")):
+        failure = failure_of(page)
+        if failure:
+            failed.append(f"{page.name}: {failure}")
+        end_session()
+    print("failed:", *failed or ["nothing"], sep="\n")
     return 1 if failed else 0
 
 

@@ -92,7 +92,7 @@ class Inspection:
 
     >>> ranked = orders.selectExpr("rank() OVER (PARTITION BY IF(id < 900, 0, id) ORDER BY price) AS place")
     >>> [(finding.operation, finding.hot[0].values) for finding in reshape.inspect(ranked, workers=4).hot]
-    []
+    [('window', (0,))]
     """
 
     findings: tuple[Finding, ...]
