@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: setup demo check test lint quick-tests format bench lock clean help
+.PHONY: setup demo check test lint quick-tests format bench docs wheel lock clean help
 
 # Where this is set, each of hundreds of processes compiles all that it imports, and the tests, anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -41,11 +41,19 @@ format: $(STAMP)  ## mend what can be mended by itself
 bench: $(STAMP)  ## every benchmark, in its quick form
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; .venv/bin/python $$script --quick; done
 
+docs: $(STAMP)  ## the documentation site, in build/site
+	@.venv/bin/python scripts/reference.py
+	@.venv/bin/zensical build --strict --clean
+
+wheel: $(STAMP)  ## the package to install elsewhere, in dist
+	@.venv/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/reshape-*.whl
+
 lock: $(STAMP)  ## pin the newest allowed version of every package
 	@scripts/lock.sh
 
 clean:  ## remove .venv and everything generated
-	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info spark-warehouse
+	@rm -rf .venv build dist .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info spark-warehouse
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 help:  ## this list
