@@ -1,6 +1,9 @@
 .DEFAULT_GOAL := help
 .PHONY: setup demo check test lint quick-tests format bench docs wheel lock clean help
 
+# Where this is set, each of hundreds of processes compiles all that it imports, and the tests, anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 STAMP := .venv/.setup-stamp
 BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 
