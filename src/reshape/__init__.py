@@ -196,7 +196,7 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
     ...         return state
     >>> longest = reshape.aggregate(Longest(), "name").alias("longest")
     >>> names = orders.selectExpr("shop", "repeat('x', shop) AS name")
-    >>> sorted(reshape.read(names).groupBy("shop").agg(longest).collect())[-1]
+    >>> sorted(reshape.flow(names).groupBy("shop").agg(longest).collect())[-1]
     Row(shop=9, longest=9)
     """
     from reshape.plan.resolve import user_column

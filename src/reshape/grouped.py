@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class GroupedFlow:
     """A flow with its grouping keys; `agg`, `count`, `sum` and so on make a flow of it again.
 
-    >>> sorted(reshape.read(orders).groupBy("shop").count().collect())[0]
+    >>> sorted(reshape.flow(orders).groupBy("shop").count().collect())[0]
     Row(shop=0, count=100)
     """
 
