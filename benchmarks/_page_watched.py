@@ -9,14 +9,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from _cpu import ticks_s, tree_cpu_s
 
 from reshape.page.runs import Runs
 from reshape.page.server import PageServer, open_page
 
+if TYPE_CHECKING:
+    from reshape.query import Query
+
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+WARM_ROWS, ROWS = 1_000_000, 20_000_000
 # Counts what the page was told.
 COUNTING = """
 window.updates = 0;
@@ -85,15 +89,17 @@ def beside_flow(quick: bool) -> dict[str, Any]:
     import reshape
 
     spark = reshape.local_session("page benchmark", spark_ui_enabled="false")
-    rows = 2_000_000 if quick else 40_000_000
     key = "CASE WHEN id % 10 < 4 THEN 0 ELSE id % 997 END AS k"
-    left = spark.range(0, rows, 1, 8).selectExpr(key, "id AS v")
     right = spark.range(997).selectExpr("id AS k", "concat('name ', id) AS name")
-    flow = reshape.read(left, name="watched", workers=8).join(right, "k").groupBy("name").agg({"v": "sum"})
-    flow.start().awaitTermination()  # warm
+
+    def started(rows: int) -> Query:
+        left = spark.range(0, rows, 1, 8).selectExpr(key, "id AS v")
+        return reshape.read(left, name="watched", workers=8).join(right, "k").groupBy("name").agg({"v": "sum"}).start()
+
+    started(WARM_ROWS).awaitTermination()
     server = open_page()
     before, began = tree_cpu_s(), time.monotonic()
-    query = flow.start()
+    query = started(WARM_ROWS if quick else ROWS)
     number = query.url.rpartition("=")[2]
     reader = subprocess.Popen([sys.executable, "-c", READER, query.url, number])
     query.awaitTermination()

@@ -30,7 +30,7 @@ REPORTS_PER_S = 10  # beyond 64 tasks they come less often
 UPDATES = 50
 BUDGET_S = 0.050
 BUDGET_PART = 0.02
-WATCHED_S, QUICK_WATCHED_S = 20.0, 2.0
+WATCHED_S, QUICK_WATCHED_S = 10.0, 2.0
 
 
 class Told:
