@@ -81,6 +81,7 @@ class FlowOptions(OperatorOptions, ConnectionOptions, total=False):
     spill_limit_bytes: int | str | None
     combine: bool | None
     scan: str | None
+    ordered: bool | None
     control_delay_s: float | None
     report_s: float | None
     event_log: str | Path | None
@@ -104,6 +105,8 @@ class FlowSettings:
     - ``combine``: whether senders aggregate what they can before they send it.
     - ``scan``: who reads Parquet files: hosts by Arrow where that gives exactly Spark's rows, else Spark (auto); hosts,
       or an error that says why they cannot (arrow); Spark (spark).
+    - ``ordered``: whether the running result needs the rows of a key in the order in which they were sent, as a line
+      chart does (``flow.line`` sets it). Load then moves key by key only.
     - ``strategy``: how load moves between workers: reshape, reshape-paper (as published, future rows only), flux,
       flow-join, pkg (partial key grouping), none.
     - ``strategy_options``: parameters of the strategy by name (``eta``, ``tau``, ...), each an option of its own; see
@@ -135,6 +138,7 @@ class FlowSettings:
     spill_limit_bytes: int | None = _setting("spillLimit", size, None)
     combine: bool = _setting("combine", flag, True)
     scan: str = _setting("scan", one_of(SCANS), "auto")
+    ordered: bool = _setting("ordered", flag, False)
     strategy: str = _setting("strategy", one_of(STRATEGIES), "reshape", per_operator=True)
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     cost_s_per_row: float = _setting("costPerRow", number(0.0, SECONDS), 0.0, per_operator=True)
