@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -58,6 +59,7 @@ def quiet_session(
         **({} if master is None else {"spark.master": master}),
         **(config or {}),
     }
+    log = _logging_to(directory / LOG)
     try:
         with _stderr_to(directory / LOG):
             try:
@@ -72,6 +74,8 @@ def quiet_session(
     finally:
         with deaf_to_interrupts():
             _end_jvm()
+        logging.getLogger().removeHandler(log)
+        log.close()
 
 
 def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
@@ -132,6 +136,13 @@ def _end_jvm() -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _logging_to(path: Path) -> logging.Handler:
+    """Py4J logs a traceback for each call to a JVM that dies, and makes logging print where nobody has set it up."""
+    log = logging.FileHandler(path, delay=True)
+    logging.getLogger().addHandler(log)
+    return log
 
 
 @contextlib.contextmanager
