@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reshape.cli.queries import in_words
 from reshape.errors import ReshapeError
 from reshape.machine.resources import spark_local_directories
 from reshape.machine.spark_trial import SHORT_LIVED
@@ -68,8 +69,8 @@ def quiet_session(
             except ReshapeError:
                 raise
             except Exception as error:
-                first = str(error).strip().partition("\n")[0]
-                raise SparkRefused(f"no Spark session on {master or 'this machine'}: {first}") from error
+                why = _first_exception(directory) or in_words(error)
+                raise SparkRefused(f"no Spark session on {master or 'this machine'}: {why}") from error
         yield spark
     finally:
         with deaf_to_interrupts():
@@ -99,6 +100,13 @@ def _hush_accumulators(spark: SparkSession) -> None:
     """PySpark's listener for accumulators prints a traceback when the JVM dies; the command tells that in a line."""
     listener: Any = spark.sparkContext._accumulatorServer
     listener.handle_error = lambda *_: None
+
+
+def _first_exception(directory: Path) -> str:
+    """What a JVM that ended at its start has said; empty where it said nothing of that kind."""
+    lines = (directory / LOG).read_text(errors="replace").splitlines()
+    found = next((line for line in lines if line.startswith(("Exception in thread", "Caused by:"))), "")
+    return found.partition(": ")[2] if found.startswith("Caused") else found.partition('" ')[2]
 
 
 def said_last(directory: Path, lines: int = 3) -> str:
