@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reshape.cli.queries import in_words
 from reshape.errors import ReshapeError
 from reshape.machine.resources import spark_local_directories
 from reshape.machine.spark_trial import SHORT_LIVED
@@ -58,6 +60,7 @@ def quiet_session(
         **({} if master is None else {"spark.master": master}),
         **(config or {}),
     }
+    log = _logging_to(directory / LOG)
     try:
         with _stderr_to(directory / LOG):
             try:
@@ -66,12 +69,14 @@ def quiet_session(
             except ReshapeError:
                 raise
             except Exception as error:
-                first = str(error).strip().partition("\n")[0]
-                raise SparkRefused(f"no Spark session on {master or 'this machine'}: {first}") from error
+                why = _first_exception(directory) or in_words(error)
+                raise SparkRefused(f"no Spark session on {master or 'this machine'}: {why}") from error
         yield spark
     finally:
         with deaf_to_interrupts():
             _end_jvm()
+        logging.getLogger().removeHandler(log)
+        log.close()
 
 
 def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
@@ -95,6 +100,13 @@ def _hush_accumulators(spark: SparkSession) -> None:
     """PySpark's listener for accumulators prints a traceback when the JVM dies; the command tells that in a line."""
     listener: Any = spark.sparkContext._accumulatorServer
     listener.handle_error = lambda *_: None
+
+
+def _first_exception(directory: Path) -> str:
+    """What a JVM that ended at its start has said; empty where it said nothing of that kind."""
+    lines = (directory / LOG).read_text(errors="replace").splitlines()
+    found = next((line for line in lines if line.startswith(("Exception in thread", "Caused by:"))), "")
+    return found.partition(": ")[2] if found.startswith("Caused") else found.partition('" ')[2]
 
 
 def said_last(directory: Path, lines: int = 3) -> str:
@@ -132,6 +144,13 @@ def _end_jvm() -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _logging_to(path: Path) -> logging.Handler:
+    """Py4J logs a traceback for each call to a JVM that dies, and makes logging print where nobody has set it up."""
+    log = logging.FileHandler(path, delay=True)
+    logging.getLogger().addHandler(log)
+    return log
 
 
 @contextlib.contextmanager
