@@ -30,8 +30,7 @@ if TYPE_CHECKING:
         TooFewSlots,
         UnsuitableSession,
     )
-    from reshape.flows import Flow
-    from reshape.grouped import GroupedFlow
+    from reshape.flows import Flow, GroupedFlow
     from reshape.inspection.records import Inspection
     from reshape.kernels.hashing import UnsupportedKeyType
     from reshape.observe.listeners import QueryListener, QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
         UnsupportedAggregate,
         UserAggregateFailed,
     )
-    from reshape.plan.analysis import NotSupported
-    from reshape.plan.resolve import UserColumn
     from reshape.query import Query
 
 __version__ = _version.VERSION
@@ -59,7 +56,6 @@ __all__ = [
     "Inspection",
     "JavaNotFound",
     "KeyTypesDiffer",
-    "NotSupported",
     "OperatorError",
     "OutOfRange",
     "ParameterError",
@@ -90,11 +86,9 @@ __all__ = [
 
 # Where the classes are that are imported when they are first used.
 _MODULES = {
-    "Flow": "reshape.flows",
-    "GroupedFlow": "reshape.grouped",
+    **dict.fromkeys(("Flow", "GroupedFlow"), "reshape.flows"),
     "Inspection": "reshape.inspection.records",
     "Query": "reshape.query",
-    "NotSupported": "reshape.plan.analysis",
     "UnsupportedKeyType": "reshape.kernels.hashing",
     "QueryProgress": "reshape.observe.progress",
     **dict.fromkeys(
@@ -128,24 +122,21 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
-    """Return a flow that reads a DataFrame. Nothing runs before an action on the flow's result.
-
-    Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
-    """
-    from reshape.flows import Flow
-
-    return Flow.read(df, **options)
-
-
 def flow(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
     """Return a flow of any DataFrame, such as ``spark.sql(text)``: its joins, groupings and sorts run in hosts.
 
-    What hosts cannot do better Spark does, with the reason in ``explain()``. The result is that of the DataFrame.
+    What hosts cannot do better Spark does, with the reason in ``explain()``. The result is that of the DataFrame. A
+    flow has the methods of a DataFrame, so it can also be built step by step. Nothing runs before an action. Options
+    (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
     """
-    from reshape.planned import PlannedFlow
+    from reshape.flows import Flow
 
-    return PlannedFlow.of(df, **options)
+    return Flow.of(df, **options)
+
+
+def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
+    """Return a flow of a DataFrame: another name of `flow`."""
+    return flow(df, **options)
 
 
 def start(df: DataFrame, **options: Unpack[FlowOptions]) -> Query:
@@ -153,15 +144,16 @@ def start(df: DataFrame, **options: Unpack[FlowOptions]) -> Query:
     return flow(df, **options).start()
 
 
-def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
+def aggregate(function: UserAggregate, *columns: str | Column) -> Column:
     """Return an aggregate of your own over some columns: ``agg(aggregate(Longest(), "text").alias("longest"))``.
 
     The object has ``init()``, ``update(state, rows)`` (rows is a record batch of these columns), ``merge(state,
-    other)``, ``finish(state)``, and the Arrow types of state and result as ``state_type`` and ``output_type``.
+    other)``, ``finish(state)``, and the Arrow types of state and result as ``state_type`` and ``output_type``. Spark
+    itself can run it too, as a grouped Arrow UDF.
     """
-    from reshape.plan.resolve import user_column
+    from reshape.plan.marks import aggregate_column
 
-    return user_column(function, columns)
+    return aggregate_column(function, columns)
 
 
 def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = None) -> Inspection:

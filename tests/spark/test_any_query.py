@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
-from reshape.planned import PlannedFlow
+from reshape.flows import Flow
 
 TABLES = {
     "orders": """SELECT id, IF(id % 10 < {hot}, 3, id % 40) AS k, CAST(id % 100 AS decimal(9, 2)) AS price,
@@ -34,7 +34,7 @@ def session(spark: SparkSession, request: pytest.FixtureRequest, tmp_path_factor
     return own
 
 
-def check(df: DataFrame, *, ordered: bool = False) -> PlannedFlow:
+def check(df: DataFrame, *, ordered: bool = False) -> Flow:
     """The flow's answer is Spark's, columns and all."""
     flow = reshape.flow(df, hosts=2)
     result = flow.toDF()
@@ -43,7 +43,6 @@ def check(df: DataFrame, *, ordered: bool = False) -> PlannedFlow:
     assert Counter(got) == Counter(want)
     if ordered:
         assert got == want
-    assert isinstance(flow, PlannedFlow)
     return flow
 
 
@@ -52,7 +51,7 @@ def _rounded(row: Any) -> tuple[Any, ...]:
     return tuple(f"{value:.9g}" if isinstance(value, float) else repr(value) for value in row)
 
 
-def where(flow: PlannedFlow) -> list[tuple[str, str]]:
+def where(flow: Flow) -> list[tuple[str, str]]:
     return [(placement.operator, placement.where) for placement in flow.placements]
 
 

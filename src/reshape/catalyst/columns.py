@@ -49,21 +49,25 @@ class Finished:
 
 
 class Names:
-    """Columns of a flow are told apart by name: a name that another column has already gets the id behind it."""
+    """Columns of a flow are told apart by name: one that another column has already gets a number behind it. Catalyst's
+    ids would differ each time the same query is planned."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
-        self._fresh = 0
+        self._taken: set[str] = set()
+        self._given: dict[int, str] = {}
 
     def of(self, attribute: Attribute) -> str:
-        known = self._taken.setdefault(attribute.name.lower(), attribute.id)
-        return attribute.name if known == attribute.id else f"{attribute.name}#{attribute.id}"
+        if attribute.id not in self._given:
+            self._given[attribute.id] = self.fresh(attribute.name)
+        return self._given[attribute.id]
 
     def fresh(self, text: str) -> str:
         """For a column that is no attribute."""
-        self._fresh += 1
-        name = text if text.lower() not in self._taken else f"{text}'{self._fresh}"
-        self._taken[name.lower()] = -self._fresh
+        name, number = text, 1
+        while name.lower() in self._taken:
+            number += 1
+            name = f"{text}'{number}"
+        self._taken.add(name.lower())
         return name
 
 

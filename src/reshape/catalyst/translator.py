@@ -33,9 +33,9 @@ class Translated:
     placements: tuple[Placement, ...]
 
 
-def translated(gateway: Gateway, shaping: Shaping, plan: Any) -> Translated:
-    """Which parts of an optimized plan flows run."""
-    translator = _Translator(gateway, shaping)
+def translated(gateway: Gateway, shaping: Shaping, plan: Any, *, all_joins: bool = False) -> Translated:
+    """Which parts of an optimized plan flows run. ``all_joins``: also joins that move no rows in Spark."""
+    translator = _Translator(gateway, shaping, all_joins)
     rows = translator.walk(plan, "result")
     inner = [Placement(label, "spark", "it is in a subquery of an expression") for label in _subqueries(plan)]
     placements = (*translator.placements, *inner)
@@ -48,9 +48,10 @@ def translated(gateway: Gateway, shaping: Shaping, plan: Any) -> Translated:
 
 
 class _Translator:
-    def __init__(self, gateway: Gateway, shaping: Shaping) -> None:
+    def __init__(self, gateway: Gateway, shaping: Shaping, all_joins: bool) -> None:
         self._gateway = gateway
         self._shaping = shaping
+        self._all_joins = all_joins
         self.placements: list[Placement] = []
 
     def walk(self, node: Any, above: Above) -> Rows:
@@ -108,7 +109,7 @@ class _Translator:
     def _left_in_source(self, node: Any, above: Above) -> bool:
         """Whether a join over sources is one that Spark sends a small side to all tasks for. Below an operator of ours
         it would make Spark read rows that hosts read for less."""
-        if not self._gateway.broadcasts(node):
+        if self._all_joins or not self._gateway.broadcasts(node):
             return False
         return above != "gathered" or self._gateway.has_broadcast_hint(node) or not joins.hosts_may_read(node)
 

@@ -45,11 +45,10 @@ class RowFunction(Protocol):
 
 @dataclass(frozen=True)
 class SourceNode:
-    """A DataFrame; ``number`` is its place in the flow's list of them. ``projected`` tells what Spark selects."""
+    """A DataFrame; ``number`` is its place in the flow's list of them."""
 
     number: int
     schema: pa.Schema
-    projected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
