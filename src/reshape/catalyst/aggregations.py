@@ -11,9 +11,11 @@ from reshape.catalyst.gateway import Attribute, words_of
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows
 from reshape.expressions.errors import NotExact
 from reshape.operators.aggregates.description import Aggregate
+from reshape.operators.aggregates.of_rows import OfRows
 from reshape.operators.aggregates.registry import aggregate_of
 from reshape.operators.group_by import GroupBySpec
 from reshape.plan.analysis import NotSupported, kind, scala_list, unnamed
+from reshape.plan.group_functions import Conversion, user_aggregate
 
 _NUMBERS = ("ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DecimalType")
 
@@ -84,6 +86,7 @@ def aggregated(shaping: Shaping, node: Any, child: Rows) -> Rows:
     inputs = Inputs()
     keys = [inputs.number(unnamed(key)) for key in found.keys]
     calls = [_aggregate(shaping, call, inputs) for call in found.calls]
+    _refuse_mixed(calls, bool(keys))
     if not keys and not calls:
         raise LeftToSpark("it has neither keys nor aggregates")
     columns = shaping.columns(child, inputs.expressions, keep=False)
@@ -117,10 +120,21 @@ def _aggregate(shaping: Shaping, expression: Any, inputs: Inputs) -> Aggregate:
     function = expression.aggregateFunction()
     attribute = Attribute.of(expression.resultAttribute())
     call = _Call(shaping.names.of(attribute), expression, scala_list(function.children()), inputs)
+    if kind(function) == "PythonUDAF":
+        if call.distinct or expression.filter().isDefined():
+            raise LeftToSpark(f"{words_of(expression)} is of some rows only, and a function in Python")
+        return user_aggregate(call, Conversion.in_session(shaping.gateway.spark))
     made = aggregate_of(kind(function), call)
     if made is None:
         raise LeftToSpark(f"{words_of(expression)} is not among a flow's aggregates")
     return made
+
+
+def _refuse_mixed(calls: list[Aggregate], keyed: bool) -> None:
+    """Spark takes functions in Python beside such functions only, and gives no row for no rows without a key."""
+    in_python = [isinstance(call, OfRows) for call in calls]
+    if any(in_python) and not (keyed and all(in_python)):
+        raise LeftToSpark("functions in Python without a key, or beside other aggregates, are Spark's")
 
 
 def _uncast(expression: Any) -> Any:

@@ -93,6 +93,16 @@ class Shaping:
         names = [words_of(expression) for expression in expressions]
         return self._in_source(self.plan(rows, self._chain), expressions, self._fresh(names), keep)
 
+    def only(self, rows: FlowRows, attributes: Sequence[Attribute]) -> Columns:
+        """The rows with these attributes and no other column."""
+        numbers = [rows.number(attribute) for attribute in attributes]
+        schema, used = rows.tree.schema, sorted(set(numbers))
+        if len(used) == len(schema):
+            return Columns(rows.tree, dict(rows.numbers), tuple(numbers))
+        picked = tuple(ColumnRef(number, schema.field(number).type) for number in used)
+        tree = _mapped(rows.tree, Computed(pa.schema([schema.field(number) for number in used]), picked))
+        return Columns(tree, {}, tuple(used.index(number) for number in numbers))
+
     def projected(self, rows: FlowRows, named: Sequence[Any]) -> FlowRows:
         """A Project in the hosts; raises NotExact."""
         attributes = tuple(Attribute.of(one.toAttribute()) for one in named)

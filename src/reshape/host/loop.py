@@ -18,7 +18,6 @@ import pyarrow as pa
 from reshape.errors import FlowFailed
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.worker_queue import Item
-from reshape.host.functions import through_functions
 from reshape.host.inbox import Inbox
 from reshape.host.moves.moves import HostMoves
 from reshape.host.outputs import Outputs
@@ -72,6 +71,13 @@ class HostLoop:
 
     def run(self, stop: threading.Event) -> None:
         """Work until all operators are done, an order aborts the run, or ``stop`` is set."""
+        try:
+            self._run(stop)
+        finally:
+            for worker in self._workers:
+                worker.close()
+
+    def _run(self, stop: threading.Event) -> None:
         while not stop.is_set():
             for order in self._inbox.orders():
                 self._obey(order)
@@ -208,8 +214,8 @@ class HostLoop:
         with _named(worker):
             output = make()
         worker.steps.spend(time.monotonic() - started)
-        functions, schema = worker.operator.functions, worker.operator.output
-        worker.output = through_functions(functions, output, schema, worker.steps.mapped) if functions else output
+        functions = worker.functions
+        worker.output = functions.through(output, last=worker.finishing) if functions is not None else output
         self._emit_next(worker)
 
     def _emit_next(self, worker: Worker) -> None:

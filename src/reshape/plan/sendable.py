@@ -24,5 +24,6 @@ def check_sendable(function: Any, what: str) -> None:
 
 
 def function_name(function: Any) -> str:
-    """What people call a function."""
+    """What people call a function, also where ours calls it."""
+    function = getattr(function, "function", function)
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__).replace("<locals>.", "")
