@@ -151,7 +151,7 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> Column:
     other)``, ``finish(state)``, and the Arrow types of state and result as ``state_type`` and ``output_type``. Spark
     itself can run it too, as a grouped Arrow UDF.
     """
-    from reshape.plan.marks import aggregate_column
+    from reshape.plan.user_columns import aggregate_column
 
     return aggregate_column(function, columns)
 

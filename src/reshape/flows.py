@@ -10,7 +10,7 @@ from pyspark.sql.pandas.group_ops import PandasCogroupedOps
 
 from reshape.conf import Choices, checked_options
 from reshape.errors import FlowError
-from reshape.plan.marks import in_order
+from reshape.plan.map_functions import by_batches
 from reshape.planned import PlannedQuery
 from reshape.surface import ACTIONS, CogroupedSurface, FrameSurface, GroupedSurface
 
@@ -131,7 +131,7 @@ class Flow(FrameSurface):
         Its result must not depend on how rows are cut into batches. ``ordered``: it needs the rows of a key in the
         order in which they were sent. Load then moves key by key only.
         """
-        function = in_order(func) if ordered else func
+        function = by_batches(func, ordered=ordered) if callable(func) else func
         return Flow(self._df.mapInArrow(function, schema, barrier, profile), self._choices)
 
     def transform(self, func: Callable[Concatenate[Flow, P], Flow], *args: P.args, **kwargs: P.kwargs) -> Flow:

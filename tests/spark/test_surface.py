@@ -94,7 +94,7 @@ STEPS: list[Any] = [
     lambda x, o: x.dropDuplicates(["k", "n"]).select("k", "n"),
     lambda x, o: x.unionByName(o, allowMissingColumns=True).groupBy("k").agg(F.max("w"), F.count("v")),
     lambda x, o: x.fillna(9, ["n"]).na.drop().groupBy("n").count(),
-    lambda x, o: x.transform(lambda y: y.exceptAll(o.selectExpr("k", "w", "k"))).groupBy("k").count(),
+    lambda x, o: x.transform(lambda y: y.exceptAll(o.selectExpr("k", "w", "w AS n"))).groupBy("k").count(),
     lambda x, o: x[["k", "v"]][x.v < 90].cube("k").avg("v"),
     lambda x, o: x.alias("a").join(o.alias("b"), F.col("a.k") == F.col("b.k")).selectExpr("a.k", "b.w").distinct(),
 ]

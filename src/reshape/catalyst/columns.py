@@ -56,9 +56,10 @@ class Names:
         self._taken: set[str] = set()
         self._given: dict[int, str] = {}
 
-    def of(self, attribute: Attribute) -> str:
+    def of(self, attribute: Attribute, text: str = "") -> str:
+        """``text``: what people call it, where its own name says less."""
         if attribute.id not in self._given:
-            self._given[attribute.id] = self.fresh(attribute.name)
+            self._given[attribute.id] = self.fresh(text or attribute.name)
         return self._given[attribute.id]
 
     def fresh(self, text: str) -> str:
@@ -90,8 +91,7 @@ class Shaping:
                 return self._in_hosts(rows, expressions, keep)
             except NotExact:
                 pass  # Spark computes them on the flow's result, which another flow then reads
-        names = [words_of(expression) for expression in expressions]
-        return self._in_source(self.plan(rows, self._chain), expressions, self._fresh(names), keep)
+        return self._in_source(self.plan(rows, self._chain), expressions, keep)
 
     def only(self, rows: FlowRows, attributes: Sequence[Attribute]) -> Columns:
         """The rows with these attributes and no other column."""
@@ -205,10 +205,13 @@ class Shaping:
         if all(isinstance(one, ColumnRef) for one in asked):
             numbers = tuple(one.number for one in asked if isinstance(one, ColumnRef))
             return Columns(rows.tree, dict(rows.numbers), numbers)
-        return self._laid_out(rows, asked, self._fresh(map(words_of, expressions)), keep)
+        return self._laid_out(rows, asked, self._named(expressions), keep)
 
-    def _fresh(self, texts: Iterable[str]) -> list[str]:
-        return [self.names.fresh(text) for text in texts]
+    def _named(self, expressions: Iterable[Any]) -> list[str]:
+        return [
+            self.names.of(Attribute.of(one)) if kind(one) == "AttributeReference" else self.names.fresh(words_of(one))
+            for one in expressions
+        ]
 
     def _laid_out(self, rows: FlowRows, asked: Sequence[Expression], names: Sequence[str], keep: bool) -> Columns:
         """Attributes in their order (if kept), then what was asked for and is no column of the rows."""
@@ -232,14 +235,14 @@ class Shaping:
         where = {attribute.id: place for place, attribute in enumerate(kept)}
         return Columns(tree, where, tuple(places), len(columns) - len(kept))
 
-    def _in_source(self, plan: Any, expressions: Sequence[Any], fresh: Sequence[str], keep: bool) -> Columns:
+    def _in_source(self, plan: Any, expressions: Sequence[Any], keep: bool) -> Columns:
         output = attributes_of(plan)
         ids = [attribute.id for attribute in output]
         plain = [int(one.exprId().id()) if kind(one) == "AttributeReference" else None for one in expressions]
         if all(one in ids for one in plain):
             asked = tuple(ids.index(one) for one in plain if one is not None)
             return Columns(self._source(plan, output), {one: ids.index(one) for one in ids}, asked)
-        return self._laid_in_source(plan, expressions, fresh, keep)
+        return self._laid_in_source(plan, expressions, self._named(expressions), keep)
 
     def _laid_in_source(self, plan: Any, expressions: Sequence[Any], fresh: Sequence[str], keep: bool) -> Columns:
         """As `_laid_out`, by Spark."""
@@ -276,7 +279,7 @@ class Shaping:
     def _united(self, rows: UnionRows, expressions: Sequence[Any], *, keep: bool) -> Columns:
         """All branches in one layout, one union node over two of them after the other."""
         keep = keep or not expressions  # rows without any column could not be counted
-        names = self._fresh(map(words_of, expressions))
+        names = self._named(expressions)
         parts = []
         for branch in rows.branches:
             if isinstance(branch, FlowRows):

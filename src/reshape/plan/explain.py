@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from reshape.conf import FlowSettings
-from reshape.plan.nodes import MapNode, Node, OperatorNode, RowFunction, SourceNode, UnionNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, RowFunction, SourceNode, UnionNode, function_name
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
-from reshape.plan.sendable import function_name
 from reshape.plan.types import type_name
 
 

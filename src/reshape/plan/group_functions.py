@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reshape.errors import ReshapeError
-from reshape.operators.aggregates.description import Aggregate, SparkCall
+from reshape.operators.aggregates.description import SparkCall
 from reshape.operators.aggregates.of_rows import OfRows
 from reshape.operators.aggregates.user_defined import UserAggregate, UserDefined
 from reshape.plan.analysis import kind, scala_list
@@ -20,7 +20,7 @@ from reshape.plan.types import arrow_type, to_spark
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
 
 
@@ -55,10 +55,6 @@ class Conversion:
     by_name: bool
     int_to_decimal: bool
     nullable_integers: bool
-
-    @classmethod
-    def of(cls, df: DataFrame) -> Conversion:
-        return cls.in_session(df.sparkSession)
 
     @classmethod
     def in_session(cls, spark: SparkSession) -> Conversion:
@@ -213,21 +209,17 @@ def value_of_group(aggregate: UserAggregate, names: Sequence[str]) -> Callable[.
     """
     columns_of = list(names)
 
-    def value(*columns: pa.Array) -> Any:
+    def value(*columns: pa.Array) -> pa.Scalar:
         import pyarrow
 
         rows = pyarrow.RecordBatch.from_arrays(list(columns), names=columns_of)
-        return aggregate.finish(aggregate.update(aggregate.init(), rows))
+        found = aggregate.finish(aggregate.update(aggregate.init(), rows))
+        return pyarrow.scalar(found, aggregate.output_type)
 
     value.__name__ = value.__qualname__ = type(aggregate).__name__
     value.aggregate = aggregate  # type: ignore[attr-defined]
     value.names = tuple(names)  # type: ignore[attr-defined]
     return value
-
-
-def python_aggregate(call: SparkCall, df: DataFrame) -> Aggregate:
-    """A grouped pandas or Arrow UDF (Spark's PythonUDAF) as an aggregate."""
-    return user_aggregate(call, Conversion.of(df))
 
 
 def user_aggregate(call: SparkCall, conversion: Conversion) -> UserDefined | OfRows:

@@ -84,3 +84,9 @@ class UnionNode:
 
 
 Node = SourceNode | MapNode | OperatorNode | UnionNode
+
+
+def function_name(function: Any) -> str:
+    """What people call a function, also where ours calls it."""
+    function = getattr(function, "function", function)
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__).replace("<locals>.", "")

@@ -12,9 +12,8 @@ from reshape.control.balancing import Balancing
 from reshape.kernels.keys import comparable
 from reshape.operators.relay import RelaySpec
 from reshape.operators.spec import Spec
-from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, Tuning, UnionNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, Tuning, UnionNode, function_name
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
-from reshape.plan.sendable import function_name
 
 
 @dataclass(frozen=True, slots=True)
