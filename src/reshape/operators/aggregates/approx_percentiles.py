@@ -21,7 +21,7 @@ from reshape.operators.aggregates.registry import spark_function
 Doubles = npt.NDArray[np.float64]
 
 
-@spark_function("ApproximatePercentile", "percentile_approx (approx_percentile)")
+@spark_function("ApproximatePercentile")
 @dataclass(frozen=True, slots=True)
 class ApproxPercentile(OfColumn):
     """The value at a share of the rows in order, at most 1 / accuracy of the rows away from it."""
