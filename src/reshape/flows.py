@@ -37,6 +37,12 @@ class Flow(FrameSurface):
     """A DataFrame that is to run our way, with its settings. It has all that PySpark's DataFrame has: what makes a
     DataFrame of that one makes a flow of this one, and actions run the flow. Planning begins with the first action, by
     Spark's optimized plan. What hosts cannot do better Spark does, with the reason in `explain`.
+
+    >>> flow = reshape.flow(by_shop)
+    >>> flow.columns
+    ['shop', 'count']
+    >>> [placement.where for placement in flow.placements]
+    ['reshape']
     """
 
     def __init__(self, df: DataFrame, choices: Choices) -> None:
@@ -214,7 +220,11 @@ class Flow(FrameSurface):
 
 
 class GroupedFlow(GroupedSurface):
-    """A flow with its grouping keys: all that PySpark's `GroupedData` has, with flows as results."""
+    """A flow with its grouping keys: all that PySpark's `GroupedData` has, with flows as results.
+
+    >>> sorted(reshape.flow(orders).groupBy("shop").count().collect())[0]
+    Row(shop=0, count=100)
+    """
 
     def __init__(self, grouped: GroupedData, choices: Choices) -> None:
         self._grouped = grouped

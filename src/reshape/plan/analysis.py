@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class NotSupported(ReshapeError):
-    """An expression that a flow cannot run, with what it can."""
+    """An expression that a flow cannot run, with what it can. It becomes the reason why Spark does."""
 
     def __init__(self, what: str, expression: str, instead: str) -> None:
         super().__init__(what, expression, instead)
