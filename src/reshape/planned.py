@@ -111,7 +111,7 @@ class PlannedFlow(Flow):
 
         result = self._result(launch)
         shape = shape_of(self._shaping, self._rows, self.columns)
-        return Query(started[0], self._explained(), Whole(result, shape))
+        return Query(started[0], self._explained(), Whole(result, shape, tuple(started[1:])))
 
     def _run(self, action: Callable[[DataFrame], T]) -> T:
         if not has_flow(self._rows):
