@@ -87,7 +87,9 @@ class ApproxPercentileLogic(AggregateLogic):
         summarised = np.unique(groups.codes[lengths_of(states[2]) > 0])
         apart = np.isin(groups.codes, summarised)
         summaries = {
-            group: self._bounded(merged([_summary(states, row) for row in np.flatnonzero(groups.codes == group)]))
+            group: self._bounded(
+                merged([_summary(states, row) for row in np.flatnonzero(groups.codes == group).tolist()])
+            )
             for group in summarised.tolist()
         }
         if summaries:
