@@ -52,7 +52,14 @@ T = TypeVar("T")
 
 
 class Flow:
-    """A lazy flow of skew-prone operators over Spark DataFrames. Every method returns a new flow."""
+    """A lazy flow of skew-prone operators over Spark DataFrames. Every method returns a new flow.
+
+    >>> flow = reshape.flow(by_shop)
+    >>> flow.columns
+    ['shop', 'count']
+    >>> [placement.where for placement in flow.placements]
+    ['reshape']
+    """
 
     def __init__(self, tree: Tree, options: dict[str, Any]) -> None:
         self._tree = tree

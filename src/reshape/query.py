@@ -59,7 +59,15 @@ class Whole:
 
 
 class Query:
-    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
+    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`.
+
+    >>> query = reshape.start(by_shop)
+    >>> query.awaitTermination(timeout=60), query.status["message"]
+    (True, 'done')
+    >>> query.partial().num_rows
+    10
+    >>> query.release()
+    """
 
     def __init__(self, launched: LaunchedFlow, explained: str, whole: Whole | None = None) -> None:
         """``whole``: what the query gives, where that is more than the flow's rows."""

@@ -39,10 +39,13 @@ def demo(
     """
     from rich.console import Console
 
+    from reshape.cli.browser import ready_page
     from reshape.cli.demo_run import FULL, QUICK, DemoFailed
     from reshape.cli.spark_session import said_last, scratch_directory
     from reshape.errors import ReshapeError
 
+    if opens:
+        ready_page()
     console = Console(file=sys.stdout, highlight=False)
     size = QUICK if quick else FULL
     console.print(

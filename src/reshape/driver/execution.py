@@ -110,7 +110,7 @@ class Execution:
         self._plan = plan
         self._stage = stage
         self._cluster = cluster
-        self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys())
+        self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys(), self.sources.tasks)
         silent = partial(self.board.silent, self._host_tasks, SILENT_S)
         self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
         self._source_tasks = SourceTasks(cluster.unsuccessful, self._run_again)
@@ -213,6 +213,8 @@ class Execution:
             case _:
                 if isinstance(report, RouterCounted | RouterEnded):
                     self.sources.book(sender.task, report.read, ended=isinstance(report, RouterEnded))
+                if isinstance(report, RouterEnded):
+                    self._bounds.ended((report.operator, report.port), sender.task)
                 return self.control.reported(report)
         return None
 
@@ -290,6 +292,9 @@ class Execution:
     def _operator_done(self, report: OperatorDone) -> None:
         """All workers of an operator on one host have finished and sent everything."""
         self.control.operator_done(report)
+        target = self._plan.operators[report.operator].target
+        if target is not None:
+            self._bounds.ended(target, host_task(report.host))
         if not self._inputs.operator_done(report.operator, report.host):
             return
         with self._outcome.lock:

@@ -34,7 +34,7 @@ def driver_address(spark: SparkSession) -> str:
     """Where executors reach the driver: loopback when they are in the same process."""
     if is_local(spark):
         return LOCAL
-    host = spark.sparkContext.getConf().get("spark.driver.host") or ""
+    host = spark.sparkContext._conf.get("spark.driver.host") or ""
     try:
         if host:
             return resolved(host)
@@ -51,14 +51,14 @@ def driver_listening(spark: SparkSession, listening: Listening) -> Listening:
     """Where the driver listens: as Spark's own listeners do, unless flows have a setting of their own."""
     if is_local(spark):
         return listening.on_loopback()
-    bind = listening.bind or spark.sparkContext.getConf().get("spark.driver.bindAddress")
+    bind = listening.bind or spark.sparkContext._conf.get("spark.driver.bindAddress")
     return replace(listening, bind=bind)
 
 
 def check(spark: SparkSession, flow: FlowSlots) -> None:
     """Raise unless this session can run the hosts of a flow, and sources that Spark reads, at the same time."""
-    conf = spark.sparkContext.getConf()
-    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+    # Not by the context's getConf(), which copies all settings one by one: 5 ms for each flow.
+    if spark.sparkContext._conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise UnsuitableSession(
             "Spark runs no barrier stage, as a flow's hosts are, with executors that come and go: "
             "set spark.dynamicAllocation.enabled to false for this application"
