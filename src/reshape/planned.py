@@ -72,7 +72,7 @@ class PlannedQuery:
         return self.result(lambda flow: flow.launched(previews=False, exchange=not without).df)
 
     def start(self) -> Query:
-        """Run the first flow in the background."""
+        """Run its flows in the background; the handle shows the first."""
         if not has_flow(self._rows):
             raise FlowError("start: this query has no operator for hosts; use the DataFrame itself. See explain()")
         started: list[LaunchedFlow] = []
@@ -83,7 +83,7 @@ class PlannedQuery:
 
         result = self.result(launch)
         shape = shape_of(self._read.shaping, self._rows, self._df.columns)
-        return Query(started[0], self.explained(), Whole(result, shape))
+        return Query(started[0], self.explained(), Whole(result, shape, tuple(started[1:])))
 
     def run(self, action: Callable[[DataFrame], T]) -> T:
         """An action that wants all rows: no exchange is needed where nothing else asks for one."""

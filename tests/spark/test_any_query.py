@@ -242,3 +242,30 @@ def test_dataframes_of_all_kinds(session: SparkSession) -> None:
                    session.createDataFrame([(i, i % 3) for i in range(50)], "id long, k long")):  # fmt: skip
         check(source.groupBy("k").agg(F.sum("id").alias("s")))
     cached.unpersist()
+
+
+def test_all_flows_of_a_query_run_in_the_background(session: SparkSession) -> None:
+    df = session.sql(
+        "SELECT a.k, b.kind, n, m FROM (SELECT k, count(*) AS n FROM orders GROUP BY k) a "
+        "JOIN (SELECT kind, count(*) AS m FROM parts GROUP BY kind) b ON n > m"
+    )
+    query = reshape.start(df, hosts=2)
+    assert query.awaitTermination()
+    (other,) = query._others
+    assert (query.status["message"], other.status["message"], query.isActive) == ("done", "done", False)
+    attempts = [flow.attempts.newest for flow in (query._launched, other._launched)]
+    assert sorted(query.result().collect()) == sorted(df.collect())
+    assert [flow.attempts.newest for flow in (query._launched, other._launched)] == attempts, "none ran again"
+    query.release()
+
+
+def test_a_query_whose_second_flow_fails_has_failed(session: SparkSession) -> None:
+    df = session.sql(
+        "SELECT a.k FROM (SELECT k, count(*) AS n FROM orders GROUP BY k) a "
+        "JOIN (SELECT kind, sum(1 / (part - 5)) AS m FROM parts GROUP BY kind) b ON n > m"
+    )
+    query = reshape.start(df, hosts=2)
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        query.awaitTermination()
+    assert query.status["message"] == "failed"
+    assert "DIVIDE_BY_ZERO" in str(query.exception())

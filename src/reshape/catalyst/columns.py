@@ -15,6 +15,7 @@ from reshape.expressions.errors import NotExact
 from reshape.expressions.rows import Computed, Expanded, Kept
 from reshape.expressions.translate import translate
 from reshape.expressions.tree import ColumnRef, Expression, Literal
+from reshape.operators.first_rows import FirstRows
 from reshape.plan.analysis import kind, scala_list, unnamed
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
 from reshape.plan.tree import Tree
@@ -125,12 +126,14 @@ class Shaping:
             places[attribute.id] = len(fields)
             fields.append(pa.field(self.names.of(attribute), expression.type, attribute.nullable))
             expressions.append(expression)
-        return FlowRows(_mapped(rows.tree, Computed(pa.schema(fields), tuple(expressions))), attributes, places)
+        tree = _mapped(rows.tree, Computed(pa.schema(fields), tuple(expressions)))
+        return FlowRows(tree, attributes, places, rows.enough)
 
     def filtered(self, rows: FlowRows, condition: Any) -> FlowRows:
         """A Filter in the hosts; raises NotExact."""
         predicate = self._translated(condition, rows)
-        return replace(rows, tree=_mapped(rows.tree, Kept(rows.tree.schema, predicate, words_of(condition))))
+        kept = _mapped(rows.tree, Kept(rows.tree.schema, predicate, words_of(condition)))
+        return replace(rows, tree=kept, enough=None)
 
     def expanded(self, rows: FlowRows, node: Any) -> FlowRows:
         """An Expand in the hosts; raises NotExact."""
@@ -151,7 +154,11 @@ class Shaping:
     def finished(self, rows: FlowRows | UnionRows) -> Finished:
         """The flow that gives these rows; the same one each time."""
         if id(rows) not in self._finished:
-            self._finished[id(rows)] = (rows, self._finish(rows))
+            finished = self._finish(rows)
+            if rows.enough is not None:
+                tree = _mapped(finished.tree, FirstRows(finished.tree.schema, rows.enough))
+                finished = replace(finished, tree=tree)
+            self._finished[id(rows)] = (rows, finished)
         return self._finished[id(rows)][1]
 
     def _finish(self, rows: FlowRows | UnionRows) -> Finished:
@@ -302,7 +309,7 @@ class Shaping:
         return replace(first, tree=tree)
 
 
-def _mapped(tree: Tree, function: Computed | Expanded | Kept) -> Tree:
+def _mapped(tree: Tree, function: Computed | Expanded | Kept | FirstRows) -> Tree:
     return Tree(MapNode(tree.node, function, function.schema), tree.sources)
 
 

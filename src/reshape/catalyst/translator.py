@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from reshape.catalyst import aggregations, functions, joins, sorts, windows
+from reshape.catalyst import aggregations, functions, joins, limits, sorts, windows
 from reshape.catalyst.columns import Shaping
 from reshape.catalyst.errors import LeftToSpark, reason_of
 from reshape.catalyst.gateway import Gateway, attributes_of, is_sparks_own
@@ -76,6 +76,8 @@ class _Translator:
                 return self._operator(
                     "window", node, children, lambda: windows.windowed(self._shaping, node, children[0])
                 )
+            case "LocalLimit":
+                return self._sparks(node, [limits.ending_early(node, children[0])])
             case "WindowGroupLimit" if has_flow(children[0]):
                 return children[0]  # it drops rows early that a filter above would drop too
             case "Union":

@@ -31,7 +31,7 @@ from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import TaskLost
-from reshape.protocol.orders import Abort, EndInput, Pause, Resume
+from reshape.protocol.orders import Abort, EndInput, Enough, Pause, Resume
 from reshape.protocol.reports import (
     Answer,
     AttemptReport,
@@ -71,6 +71,7 @@ class Outcome:
     failure: FlowFailed | None = None
     may_retry: bool = False
     story: tuple[str, ...] = ()
+    enough: bool = False  # have there been as many rows as are wanted?
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def hear_why(self, where: str, cause: str, *, may_retry: bool) -> None:
@@ -189,6 +190,7 @@ class Execution:
             case Progress():
                 self.control.host_report(report)
                 self.result.book(report)
+                self._end_if_enough()
                 if self.finished:
                     self._showing.after_end()
             case OperatorDone():
@@ -304,6 +306,23 @@ class Execution:
         self._source_tasks.close()
         self.control.stop()
         self._showing.end(f"the result is complete after {self.control.now:.1f} s", failed=False)
+
+    def _end_if_enough(self) -> None:
+        """A limit needs no more rows than these: sources end where they are, and what waits is dropped. All else is as
+        at any end, so that no task is left behind."""
+        wanted = self._plan.enough_rows
+        if wanted is None or self.result.given() < wanted:
+            return
+        with self._outcome.lock:
+            if self._outcome.enough or self.over:
+                return
+            self._outcome.enough = True
+        LOG.info("flow %s: attempt %d has the %d rows that are wanted", self._plan.name, self.attempt, wanted)
+        self.control.enough()
+        self.control.note("enough", text=f"there are {wanted:,} rows, as many as are wanted: no more are read")
+        self._splits.enough()
+        self._inputs.enough()
+        self.board.post("all", Enough())
 
     def _left(self, sender: Sender) -> None:
         """Spark ends hosts of a job that is cancelled, or of which a part was lost: no result will come of the rest."""

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 
@@ -25,7 +26,18 @@ from reshape.host.previews import Previews
 from reshape.host.worker import Worker, Workers
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import Aborted
-from reshape.protocol.orders import Abort, EndInput, InputEnding, Order, Pause, ReadSource, Resume, UseBounds, UseTable
+from reshape.protocol.orders import (
+    Abort,
+    EndInput,
+    Enough,
+    InputEnding,
+    Order,
+    Pause,
+    ReadSource,
+    Resume,
+    UseBounds,
+    UseTable,
+)
 from reshape.protocol.reports import Progress
 from reshape.sender.flushing import FLUSH_S
 
@@ -64,7 +76,7 @@ class HostLoop:
         self._ended_ports: set[tuple[int, int]] = set()
         self._ending: set[tuple[int, int]] = set()  # all rows have been sent; some may wait
         self._worked = False  # since the last progress
-        self._paused = False
+        self._mode: Literal["work", "pause", "drop"] = "work"  # the last: no more rows are wanted
         self._flush_at = 0.0
         # Later operators first: what is nearest to the result moves on, and queues stay short.
         self._turns = [deque(workers.of(operator.id)) for operator in reversed(plan.operators)]
@@ -88,7 +100,7 @@ class HostLoop:
             if self._outputs.all_done:
                 self._progress.show(self._progress_now(last=True))  # what is shown from now on is complete
                 return
-            if self._paused:
+            if self._mode == "pause":
                 self._queues.wait_for_rows(IDLE_S)
             elif self._step():
                 self._worked = True
@@ -110,13 +122,22 @@ class HostLoop:
             case UseTable():
                 self._outputs.use_table(order)
             case Pause() | Resume():
-                self._paused = isinstance(order, Pause)
-                self._queues.pause(self._paused)
-                self._worked = True  # those who look at a paused flow see how it stands
+                self._pause(isinstance(order, Pause))
+            case Enough():
+                self._pause(False)
+                self._mode = "drop"
+                for worker in self._workers:
+                    worker.drop_output()
             case Abort():
                 raise Aborted(order.where, order.cause)
             case _:
                 self._moves.obey(order)
+
+    def _pause(self, paused: bool) -> None:
+        if self._mode != "drop":
+            self._mode = "pause" if paused else "work"
+        self._queues.pause(self._mode == "pause")
+        self._worked = True  # those who look at a paused flow see how it stands
 
     def _show_progress(self, *, at_once: bool = False) -> None:
         if self._progress.is_due(at_once=at_once):
@@ -212,10 +233,10 @@ class HostLoop:
         """Run an operator, up to the first that it gives."""
         started = time.monotonic()
         with _named(worker):
-            output = make()
+            output = iter(()) if self._mode == "drop" else make()
         worker.steps.spend(time.monotonic() - started)
-        functions = worker.functions
-        worker.output = functions.through(output, last=worker.finishing) if functions is not None else output
+        functions = None if self._mode == "drop" else worker.functions
+        worker.output = output if functions is None else functions.through(output, last=worker.finishing)
         self._emit_next(worker)
 
     def _emit_next(self, worker: Worker) -> None:

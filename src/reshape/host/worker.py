@@ -106,6 +106,11 @@ class Worker:
     def own(self) -> Operator:
         return self.logic(self.number)
 
+    def drop_output(self) -> None:
+        """Nobody wants what its newest step still has to give, nor that its rows cost what they are to cost."""
+        self.output = None if self.output is None else iter(())
+        self.cost = EmulatedCost(0.0)
+
     def close(self) -> None:
         """Let go of functions that are still at work."""
         if self.functions is not None:

@@ -10,6 +10,7 @@ from inspect import getfullargspec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.types as pat
 
 from reshape.errors import ReshapeError
 from reshape.operators.aggregates.description import SparkCall
@@ -139,7 +140,7 @@ class UserGroupFunction:
             if self.form == Form.ARROW_PARTS:
                 verify_return_type(one, pa.RecordBatch)
             fitting = ArrowBatchTransformer.enforce_schema(
-                one, wanted, arrow_cast=False, reorder_by_name=self.conversion.by_name
+                _in_utc(one), wanted, arrow_cast=False, reorder_by_name=self.conversion.by_name
             )
             yield from fitting.to_batches() if isinstance(fitting, pa.Table) else (fitting,)
 
@@ -173,6 +174,17 @@ class UserGroupFunction:
         return self.function(rows) if len(getfullargspec(self.function).args) == 1 else self.function(key, rows)
 
 
+def _in_utc(rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+    """Moments as they are sent. Functions see them in the zone of the session, and may give them back so, which Spark
+    itself takes for another type."""
+    utc = pa.timestamp("us", "UTC")
+    zoned = [pat.is_timestamp(kind) and kind.tz is not None and kind.unit == "us" for kind in rows.schema.types]
+    if not any(zoned):
+        return rows
+    fields = [field.with_type(utc) if moment else field for field, moment in zip(rows.schema, zoned, strict=True)]
+    return rows.cast(pa.schema(fields))
+
+
 @dataclass(frozen=True)
 class UserValueFunction:
     """A function of some columns of a group that gives one value."""
@@ -191,7 +203,7 @@ class UserValueFunction:
         if self.form in (ValueForm.PANDAS, ValueForm.PANDAS_PARTS):
             value = self._called(self.conversion.series(rows))
             return self.conversion.arrow(pd.Series([value]), self.kind).column(0)
-        value = pa.RecordBatch.from_arrays([pa.array([self._called(rows.columns)])], ["_0"])
+        value = pa.RecordBatch.from_arrays([pa.array([self._called(self.conversion.local(rows).columns)])], ["_0"])
         wanted = to_arrow_schema(StructType([StructField("_0", self.kind)]), timezone="UTC")
         return ArrowBatchTransformer.enforce_schema(value, wanted).column(0)
 
