@@ -115,7 +115,7 @@ def compare(runner: Runner, store: Store, args: argparse.Namespace) -> dict[str,
             say(f"\n{shown}, made for {store.rows:,} sales\n{cells.head()}")
         tables = line.read(runner.spark, store)
         if args.explain:
-            explained = runner.flow(line, tables, FLOW)._query().explained()
+            explained = runner.flow(line, tables, FLOW)._explained()
             say("\n".join(f"      {each}" for each in source_lines(explained)))
         runner.check(line, tables)
         samples, memory = measure(runner, line, tables, ways_of(line, cells.ways), args.rounds)

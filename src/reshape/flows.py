@@ -100,7 +100,7 @@ class Flow(FrameSurface):
 
     def explain(self) -> None:
         """Print where operators run and why, what feeds them, and who reads it. Starts no job."""
-        print(self._query().explained())
+        print(self._explained())
 
     def count(self) -> int:
         """Run the flow; the number of its rows."""
@@ -137,8 +137,8 @@ class Flow(FrameSurface):
         Its result must not depend on how rows are cut into batches. ``ordered``: it needs the rows of a key in the
         order in which they were sent. Load then moves key by key only.
         """
-        function = by_batches(func, ordered=ordered) if callable(func) else func
-        return Flow(self._df.mapInArrow(function, schema, barrier, profile), self._choices)
+        marked = by_batches(func, ordered=ordered)
+        return Flow(self._df.mapInArrow(marked, schema, barrier, profile), self._choices)
 
     def transform(self, func: Callable[Concatenate[Flow, P], Flow], *args: P.args, **kwargs: P.kwargs) -> Flow:
         """Return what a function makes of this flow."""
@@ -192,6 +192,9 @@ class Flow(FrameSurface):
 
     def __repr__(self) -> str:
         return f"Flow[{', '.join(f'{field.name}: {field.dataType.simpleString()}' for field in self._df.schema)}]"
+
+    def _explained(self) -> str:
+        return self._query().explained()
 
     def _query(self) -> PlannedQuery:
         """The plan under the settings that hold now."""

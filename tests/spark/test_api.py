@@ -62,7 +62,7 @@ def flow_of(df: DataFrame, **options: Any) -> Flow:
 
 
 def explained(flow: Flow) -> str:
-    return f"{flow._query().explained()}\n"
+    return f"{flow._explained()}\n"
 
 
 def assert_same(flow: Flow, want: DataFrame) -> None:

@@ -187,8 +187,8 @@ def test_objects_that_are_no_aggregate() -> None:
 
 def test_tuning(df: DataFrame) -> None:
     flow = reshape.flow(df).groupBy("k").count()
-    assert "skew: strategy flux" in flow.tuned("group by", strategy="flux")._query().explained()
-    assert "skew: strategy flux" in flow.tuned("operator 0", strategy="flux")._query().explained()
+    assert "skew: strategy flux" in flow.tuned("group by", strategy="flux")._explained()
+    assert "skew: strategy flux" in flow.tuned("operator 0", strategy="flux")._explained()
     with pytest.raises(FlowError, match=r"no operator of this flow is called 'sort'; there are group by \(op"):
         flow.tuned("sort", strategy="flux").toDF()
     with pytest.raises(SettingError, match="tuned: workers holds for a whole flow; operators can have strategy, "):

@@ -194,7 +194,7 @@ def test_explain_says_who_reads_and_why(spark: SparkSession, facts: DataFrame, n
         "it has a range": spark.range(9).selectExpr("id AS k"),
     }
     for reason, df in ways.items():
-        text = reshape.flow(df, hosts=2).groupBy("k").count().union(names.select("w", "w"))._query().explained()
+        text = reshape.flow(df, hosts=2).groupBy("k").count().union(names.select("w", "w"))._explained()
         assert f"read by Spark: {reason}" in text
         assert text.count("Spark job: ") == 1
         assert f"{BY_HOSTS}, 2 files in 2 splits, 60 rows" in text
