@@ -142,6 +142,7 @@ def test_columns_that_nobody_reads_are_not_sent_through_a_chain(left: DataFrame,
             flow_of(left)
             .join(right.select("k"), "k", "semi")
             .join(right.select("k"), "k", "left")
+            .select(*left.columns)
             .repartition("s")
             .mapInArrow(lambda rows: rows, left.schema)
         )
@@ -281,8 +282,9 @@ def test_explain_tells_the_plan_and_runs_nothing(
     for part in (
         "flow 'sales': 2 hosts (Spark tasks of one barrier stage), 3 workers of each operator",
         "host 0: worker 0, host 1: workers 1-2",
-        "sort (operator 2)\n  order: n asc nulls first",
-        "+- group by (operator 1)\n     keys: k bigint\n     aggregates: sum(n) AS n, Longest(n) AS z",
+        # Names that another column of the query has got already have a number behind them.
+        "sort (operator 2)\n  order: n'2 asc nulls first",
+        "+- group by (operator 1)\n     keys: k'3 bigint\n     aggregates: sum(n) AS n'2, Longest(n) AS z",
         "   +- inner join (operator 0)\n        keys: k bigint = CAST(k AS BIGINT) bigint",
         "then the user's function marked",
         "+- right, kept in memory: source 1",
