@@ -69,10 +69,10 @@ class _Faults(logging.Handler):
 
 
 @pytest.fixture(autouse=True)
-def planned_without_faults() -> Iterator[None]:
+def planned_without_faults() -> Iterator[list[str]]:
     faults, logger = _Faults(), logging.getLogger("reshape.catalyst")
     logger.addHandler(faults)
-    yield
+    yield faults.found
     logger.removeHandler(faults)
     assert not faults.found, "\n\n".join(faults.found)
 

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
+from reshape.catalyst import aggregations
+from reshape.catalyst.placement import Placement
 from reshape.flows import Flow
 
 TABLES = {
@@ -242,6 +244,20 @@ def test_dataframes_of_all_kinds(session: SparkSession) -> None:
                    session.createDataFrame([(i, i % 3) for i in range(50)], "id long, k long")):  # fmt: skip
         check(source.groupBy("k").agg(F.sum("id").alias("s")))
     cached.unpersist()
+
+
+def test_a_fault_in_planning_is_logged_and_spark_runs_the_operator(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, planned_without_faults: list[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("one over nothing")
+
+    monkeypatch.setattr(aggregations, "aggregated", broken)
+    flow = check(session.sql("SELECT k, count(*) FROM orders GROUP BY k"))
+    assert flow.placements == (Placement("group by", "spark", "planning it failed: one over nothing"),)
+    assert all("Traceback" in fault and "ZeroDivisionError" in fault for fault in planned_without_faults)
+    assert planned_without_faults
+    planned_without_faults.clear()
 
 
 def test_all_flows_of_a_query_run_in_the_background(session: SparkSession) -> None:

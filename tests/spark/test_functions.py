@@ -86,18 +86,24 @@ def test_functions_of_rows_follow_an_operator(joined: DataFrame) -> None:
     check(both.mapInPandas(lambda frames: frames, "k long, v long"), "inner join", "mapInPandas(<lambda>)")
 
 
-def test_a_function_is_called_once_for_a_partition_with_all_rows_of_a_key(joined: DataFrame) -> None:
+def test_a_function_is_called_once_for_a_partition_with_all_rows_of_a_key(
+    joined: DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
     flow = check(joined.repartition("k").mapInPandas(per_key, "k long, n long, total long"),
                  "inner join", "repartition", "mapInPandas(per_key)")  # fmt: skip
-    assert "load is not shared" in flow._explained()
+    flow.explain()
+    assert "load is not shared" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-def test_a_function_of_any_batches_lets_load_move(joined: DataFrame, ordered: bool) -> None:
+def test_a_function_of_any_batches_lets_load_move(
+    joined: DataFrame, capsys: pytest.CaptureFixture[str], ordered: bool
+) -> None:
     function = by_batches(doubled, ordered=ordered)
     flow = check(joined.sparkSession.createDataFrame(joined.toArrow()).repartition(8, "k").mapInPandas(function, TIMES),
                  "repartition", "mapInPandas(doubled)")  # fmt: skip
-    assert ("needs the rows of a key in their order" in flow._explained()) is ordered
+    flow.explain()
+    assert ("needs the rows of a key in their order" in capsys.readouterr().out) is ordered
 
 
 def test_functions_of_groups(joined: DataFrame) -> None:
@@ -152,10 +158,11 @@ class Largest:
         return str(state)
 
 
-def test_a_users_aggregate_travels_through_the_plan(joined: DataFrame) -> None:
+def test_a_users_aggregate_travels_through_the_plan(joined: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     largest: Any = arrow_udf(value_of_group(Largest(), ["v"]), "string", ArrowUDFType.GROUPED_AGG)  # type: ignore[call-overload]
     flow = check(joined.groupBy("k").agg(largest(F.col("v") % 100).alias("top")), "inner join", "group by")
-    assert "Largest(v)" in flow._explained()
+    flow.explain()
+    assert "Largest(v)" in capsys.readouterr().out
     mixed = reshape.flow(joined.groupBy("k").agg(largest("v").alias("top"), F.count("*").alias("n"))).toDF().collect()
     want = {row.k: row.n for row in joined.groupBy("k").agg(F.count("*").alias("n")).collect()}
     assert {row.k: row.n for row in mixed} == want

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MAPS = ("MapInArrow", "MapInPandas")
-GROUP_MAPS = ("FlatMapGroupsInArrow", "FlatMapGroupsInPandas")
 
 # How a function of rows is called: for any pieces of them, or once for all rows of a partition.
 Called = Literal["by batches", "by partitions"]
@@ -39,6 +38,12 @@ _CALLS = {
     "FlatMapGroupsInArrow": "applyInArrow",
     "FlatMapGroupsInPandas": "applyInPandas",
 }
+
+_SETTINGS = (
+    "spark.sql.pyspark.udf.profiler",
+    "spark.sql.execution.arrow.useLargeVarTypes",
+)
+_ANY_ITERABLE = "spark.sql.execution.pythonUDF.mapInBatch.legacy.acceptAnyIterable.enabled"
 
 
 def label(node: Any) -> str:
@@ -58,7 +63,7 @@ def called(node: Any) -> Called | None:
 def mapped(shaping: Shaping, node: Any, child: FlowRows) -> FlowRows:
     """A function behind an operator. Raises what makes it Spark's."""
     function, spark = _function(node), shaping.gateway.spark
-    _refuse_profiling(shaping)
+    _check_settings(shaping)
     arguments = attributes_of(node.child())
     columns = shaping.only(child, arguments)
     most = int(str(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")))
@@ -73,6 +78,7 @@ def mapped(shaping: Shaping, node: Any, child: FlowRows) -> FlowRows:
         gives,
         Conversion.in_session(spark),
         most if most > 0 else 1 << 30,
+        str(spark.conf.get(_ANY_ITERABLE, "true")).lower() == "true",
     )
     node_of = MapNode(columns.tree.node, user, gives, is_ordered(function))
     return _rows(Tree(node_of, columns.tree.sources), output)
@@ -100,7 +106,7 @@ def repartitioned(shaping: Shaping, node: Any, child: Rows, how: str) -> Rows:
 def grouped(shaping: Shaping, node: Any, child: Rows) -> Rows:
     """A function of whole groups. Raises what makes it Spark's."""
     function = _function(node)
-    _refuse_profiling(shaping)
+    _check_settings(shaping)
     keys, arguments = list(scala_list(node.groupingAttributes())), list(scala_list(_udf(node).children()))
     if isinstance(child, SparkRows):  # keys stand before all columns of the rows, and most are among these as well
         different = list({int(one.exprId().id()): one for one in [*keys, *arguments]}.values())
@@ -149,9 +155,12 @@ def _function(node: Any) -> Any:
         raise LeftToSpark(str(error)) from None
 
 
-def _refuse_profiling(shaping: Shaping) -> None:
-    if shaping.gateway.spark.conf.get("spark.sql.pyspark.udf.profiler", None):
-        raise LeftToSpark("functions are profiled by Spark (spark.sql.pyspark.udf.profiler)")
+def _check_settings(shaping: Shaping) -> None:
+    """Raises where functions are called in a way that only Spark's workers know."""
+    for setting in _SETTINGS:
+        value = str(shaping.gateway.spark.conf.get(setting, "") or "")
+        if value.lower() not in ("", "false"):
+            raise LeftToSpark(f"{setting} is {value}")
 
 
 def _promised(node: Any) -> StructType:

@@ -3,7 +3,7 @@ Spark's own workers do with them, by PySpark's own conversions, so that types, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -75,6 +75,7 @@ class UserMapFunction:
     gives: pa.Schema
     conversion: Conversion
     most_rows: int  # in one batch; Spark's own limit
+    any_iterable: bool  # whether a list, say, will do for an iterator
 
     @property
     def once(self) -> bool:
@@ -92,7 +93,7 @@ class UserMapFunction:
     def _by_arrow(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.worker import verify_return_type
 
-        found = self.function(pieces)
+        found = self._called(pieces)
         return map(self._promised, verify_return_type(found, Iterator[pa.RecordBatch]))  # type: ignore[type-abstract]
 
     def _by_pandas(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,11 +102,15 @@ class UserMapFunction:
         from pyspark.worker import verify_pandas_result, verify_return_type
 
         frames = (pd.concat(self.conversion.series(piece), axis=1) for piece in pieces)
-        found = self.function(frames)
+        found = self._called(frames)
         for frame in verify_return_type(found, Iterator[pd.DataFrame]):
             verify_pandas_result(frame, self.schema, assign_cols_by_name=True, truncate_return_schema=True)
             made = self.conversion.arrow(frame, self.schema)
             yield self._promised(ArrowBatchTransformer.flatten_struct(made))
+
+    def _called(self, rows: Iterator[Any]) -> Any:
+        found = self.function(rows)
+        return iter(found) if self.any_iterable and isinstance(found, Iterable) else found
 
     def _promised(self, made: pa.RecordBatch) -> pa.RecordBatch:
         """Columns are found by their place, as in Spark, which casts none of them."""
