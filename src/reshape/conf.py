@@ -83,6 +83,7 @@ class FlowOptions(OperatorOptions, ConnectionOptions, total=False):
     combine: bool | None
     scan: str | None
     joins: str | None
+    ordered: bool | None
     control_delay_s: float | None
     report_s: float | None
     event_log: str | Path | None
@@ -108,6 +109,8 @@ class FlowSettings:
       or an error that says why they cannot (arrow); Spark (spark).
     - ``joins``: which joins are the flow's: those that would move rows in Spark, and some that hosts do for less
       (auto); also all those for which Spark would send a small side to all tasks (all).
+    - ``ordered``: whether the running result needs the rows of a key in the order in which they were sent, as a line
+      chart does (``flow.line`` sets it). Load then moves key by key only.
     - ``strategy``: how load moves between workers: reshape, reshape-paper (as published, future rows only), flux,
       flow-join, pkg (partial key grouping), none.
     - ``strategy_options``: parameters of the strategy by name (``eta``, ``tau``, ...), each an option of its own; see
@@ -140,6 +143,7 @@ class FlowSettings:
     combine: bool = _setting("combine", flag, True)
     scan: str = _setting("scan", one_of(SCANS), "auto")
     joins: str = _setting("joins", one_of(JOINS), "auto")
+    ordered: bool = _setting("ordered", flag, False)
     strategy: str = _setting("strategy", one_of(STRATEGIES), "reshape", per_operator=True)
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     cost_s_per_row: float = _setting("costPerRow", number(0.0, SECONDS), 0.0, per_operator=True)

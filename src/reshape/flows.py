@@ -10,8 +10,10 @@ from pyspark.sql.pandas.group_ops import PandasCogroupedOps
 
 from reshape.conf import Choices, checked_options
 from reshape.errors import FlowError
+from reshape.observe.charts import ChartSpec
 from reshape.plan.map_functions import by_batches
 from reshape.planned import PlannedQuery
+from reshape.sinks import ChartSink, sink
 from reshape.surface import ACTIONS, CogroupedSurface, FrameSurface, GroupedSurface
 
 if TYPE_CHECKING:
@@ -92,6 +94,14 @@ class Flow(FrameSurface):
     def start(self) -> Query:
         """Run the flow in the background; the handle has progress, partial results and, at the end, the result."""
         return self._query().start()
+
+    def bar(self, x: str, y: str) -> ChartSink:
+        """End the flow in a bar chart: a bar of ``y`` for each ``x``. Start that, and watch it."""
+        return sink(self, ChartSpec("bar", x, y))
+
+    def line(self, x: str, y: str, series: str | None = None) -> ChartSink:
+        """End the flow in a line chart of ``y`` over ``x``, a line for each ``series``. Load then moves key by key."""
+        return sink(self, ChartSpec("line", x, y, series))
 
     @property
     def placements(self) -> tuple[Placement, ...]:

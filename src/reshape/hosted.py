@@ -73,7 +73,7 @@ class HostedFlow:
             hosts = hosts if settings.workers is None else min(hosts, settings.workers)
         planner = Planner(self._tuned, combine=settings.combine)
         plan = planner.plan(self.tree.node, settings.name, hosts, settings.workers or 2 * hosts)
-        return replace(plan, report_s=settings.report_s)
+        return replace(plan, report_s=settings.report_s, ordered=settings.ordered)
 
     def _tuned(self, label: str, own: Mapping[str, object]) -> tuple[Balancing, float]:
         """What the plan itself asks for beats what people do."""

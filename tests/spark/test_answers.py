@@ -87,7 +87,10 @@ def test_modes_hold_behind_an_operator(spark: SparkSession) -> None:
 
 def test_intervals_that_are_sparks(spark: SparkSession) -> None:
     df = spark.sql("SELECT 1 AS k, INTERVAL '1' DAY AS span, INTERVAL '3' MONTH AS months")
-    for column, reason in (("months", "is interval month, which PySpark cannot bring"), ("span", "which flows do not carry")):
+    for column, reason in (
+        ("months", "is interval month, which PySpark cannot bring"),
+        ("span", "which flows do not carry"),
+    ):
         summed = df.groupBy("k").agg(F.sum(column).cast("string"))
         flow = reshape.flow(summed)
         assert [placement.where for placement in flow.placements] == ["spark"]

@@ -44,7 +44,7 @@ def public(of: type) -> set[str]:
 @pytest.mark.parametrize(
     ("ours", "theirs", "more"),
     [
-        (Flow, DataFrame, {"of", "options", "placements", "start", "tuned"}),
+        (Flow, DataFrame, {"bar", "line", "of", "options", "placements", "start", "tuned"}),
         (GroupedFlow, GroupedData, set()),
         (CogroupedFlow, PandasCogroupedOps, set()),
     ],

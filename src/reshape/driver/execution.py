@@ -24,6 +24,7 @@ from reshape.driver.source_tasks import RunAgain, SourceTasks
 from reshape.driver.splits import SplitDealer
 from reshape.driver.task_errors import in_short, is_loss
 from reshape.errors import FlowFailed
+from reshape.observe.charts import Presentation
 from reshape.observe.estimates import Estimate
 from reshape.observe.progress import WorkerProgress
 from reshape.observe.recording import Recorder
@@ -94,6 +95,7 @@ class Execution:
         scans: Mapping[int, Scan] = MappingProxyType({}),
         build_brain: BuildBrain = brain_of,
         log: Recorder | None = None,
+        presentation: Presentation | None = None,
         *,
         steady_log: bool = False,
     ) -> None:
@@ -106,13 +108,13 @@ class Execution:
         self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._control_failed, pause_s)
         self._estimating = Estimating(plan, scans, self.result, self.control)
         self._outcome = Outcome()
-        self._showing = Showing(plan, self.control, self.shown, log, steady=steady_log)
+        self._showing = Showing(plan, self.control, self.shown, log, presentation, steady=steady_log)
         self._plan = plan
         self._stage = stage
         self._cluster = cluster
         self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys(), self.sources.tasks)
         silent = partial(self.board.silent, self._host_tasks, SILENT_S)
-        self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
+        self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent, in_order=plan.ordered)
         self._source_tasks = SourceTasks(cluster.unsuccessful, self._run_again)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
 

@@ -20,6 +20,15 @@ export function svg(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
+// A colour of the sheet as drawings on a canvas need it, for the place where they are.
+export function color(near, name) {
+  const probe = near.appendChild(el("i", { hidden: true }));
+  probe.style.color = `var(${name})`;
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
 // A list of keyed rows that is brought to a new state with as few changes as possible.
 export function reconcile(parent, keys, make, update) {
   const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
