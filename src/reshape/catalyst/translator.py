@@ -77,7 +77,9 @@ class _Translator:
                     "window", node, children, lambda: windows.windowed(self._shaping, node, children[0])
                 )
             case "LocalLimit":
-                return self._sparks(node, [limits.ending_early(node, children[0])])
+                return self._passed(
+                    node, children, lambda: self._sparks(node, [limits.ending_early(node, children[0])])
+                )
             case "WindowGroupLimit" if has_flow(children[0]):
                 return children[0]  # it drops rows early that a filter above would drop too
             case "Union":
