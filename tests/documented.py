@@ -44,15 +44,6 @@ def failure_of(path: Path) -> str:
     return ""
 
 
-def end_session() -> None:
-    """A page makes the session that it wants, as in a new process."""
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is not None:
-        session.stop()
-
-
 def examples_run(scope: dict[str, Any]) -> bool:
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     for name in reshape.__all__:
@@ -68,12 +59,10 @@ def main(folder: Path) -> int:
     exec(PRELUDE, scope)
     if not examples_run(scope):
         failed.append("examples of public names")
-    end_session()
     for page in sorted(folder.glob("*.md")):
         failure = failure_of(page)
         if failure:
             failed.append(f"{page.name}: {failure}")
-        end_session()
     print("failed:", *failed or ["nothing"], sep="\n")
     return 1 if failed else 0
 

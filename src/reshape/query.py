@@ -17,8 +17,9 @@ from reshape.driver.job_properties import JobProperties
 from reshape.driver.journal import Journal
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
-from reshape.driver.session import too_few_slots
+from reshape.driver.session import jvm_has_ended, too_few_slots
 from reshape.driver.slot_watch import Expected
+from reshape.driver.spark_cluster import free
 from reshape.driver.task_errors import in_short
 from reshape.errors import FlowCancelled, FlowFailed, ReshapeError
 from reshape.observe.charts import Chart, ChartSpec, drawn, first_chart
@@ -66,8 +67,6 @@ class Query:
     >>> query = reshape.start(by_shop)
     >>> query.awaitTermination(timeout=60), query.status["message"]
     (True, 'done')
-    >>> query.partial().num_rows
-    10
     >>> query.release()
     """
 
@@ -373,6 +372,8 @@ class Query:
         self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
         if _TOO_FEW_SLOTS in str(error):
             first = too_few_slots(self._launched.df.sparkSession, self._turn.flow)
+        elif jvm_has_ended(self._launched.df.sparkSession):
+            first = FlowFailed("Spark", "its JVM has ended: it was killed, or ran out of memory")
         self._error = FlowCancelled(f"{self._flow.name} was stopped") if self._stopped else first or error
         for other in self._others:  # no result will come of them
             other._stop_soon(f"another flow of the query has failed: {self._flow.name}")
@@ -380,7 +381,7 @@ class Query:
             self._error.__cause__ = error
         # Spark frees nothing while a result that it is to keep is being made, which may be that of another flow.
         freeing = threading.Thread(
-            target=self._launched.kept.unpersist, name=f"reshape-release-{self._flow.name}", daemon=True
+            target=free, args=(self._launched.kept,), name=f"reshape-release-{self._flow.name}", daemon=True
         )
         freeing.start()
         freeing.join(FREE_S)

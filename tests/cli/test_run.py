@@ -113,7 +113,7 @@ def test_a_spark_that_dies_is_told_in_a_line(folder: Path, mark: str) -> None:
     assert terminal.end(LIMIT_S) == 1
     lines = terminal.screen.lines
     assert any(line.startswith("reshape: error: ") for line in lines), lines
-    assert not any("Traceback" in line for line in lines), lines
+    assert not any("Traceback" in line for line in lines), "\n".join(lines)
     until("all processes to end", lambda: not processes(mark))
 
 

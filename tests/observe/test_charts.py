@@ -80,6 +80,9 @@ def test_values_without_a_place_are_left_out() -> None:
     table = pa.table({"x": [1.0, None, float("nan"), 4.0], "y": [1.0, 2.0, 3.0, None]})
     assert [len(line.points) for line in drawn(ChartSpec("line", "x", "y"), shown(table)).lines] == [1]
     assert drawn(ChartSpec("bar", "x", "y"), None).lines == ()
+    others = pa.table([[1.0], ["text"], [1], [2]], names=["x", "y", "s", "s"])
+    for spec in (ChartSpec("bar", "x", "y"), ChartSpec("line", "x", "x", "s"), ChartSpec("line", "x", "x", "absent")):
+        assert drawn(spec, shown(others)).lines == (), "the flow's own columns are not those of the query"
 
 
 def test_bars_have_whiskers_until_the_end() -> None:

@@ -22,6 +22,12 @@ def is_local(spark: SparkSession) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def jvm_has_ended(spark: SparkSession) -> bool:
+    """Has the JVM ended that this process started? One that was started by something else is not known."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def result_folder(spark: SparkSession, *, encrypt: bool) -> str | None:
     """A new folder for the rows of a result that all tasks can read; it goes with the application, if not before.
     None where tasks are on several machines, or rows on disk have to be encrypted: there Spark keeps them."""

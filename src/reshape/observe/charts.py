@@ -127,7 +127,7 @@ class Presentation:
 
 def drawn(spec: ChartSpec, shown: Shown | None) -> Chart:
     """What there is to draw of a running result."""
-    if shown is None or not {spec.x, spec.y} <= set(shown.table.column_names):
+    if shown is None or not _is_drawable(spec, shown.table):
         return Chart(spec)
     lines: dict[str | None, list[Point]] = {}
     for name, point in _points(spec, shown):
@@ -135,6 +135,12 @@ def drawn(spec: ChartSpec, shown: Shown | None) -> Chart:
     made = _bars(lines) if spec.kind == "bar" else _lines(lines, complete=shown.final and not shown.left_out)
     left = len(lines) - len(made) if spec.kind == "line" else sum(map(len, lines.values())) - len(made[0].points)
     return Chart(spec, made, shown.representativeness.overall, shown.final, left + shown.left_out)
+
+
+def _is_drawable(spec: ChartSpec, table: pa.Table) -> bool:
+    """Where Spark does more behind a flow than can be done on a running result, the flow's own columns are shown."""
+    names = [name for name in (spec.x, spec.y, spec.series) if name is not None]
+    return all(table.column_names.count(name) == 1 for name in names) and is_number(table.schema.field(spec.y).type)
 
 
 def first_chart(table: pa.Table, keys: int) -> ChartSpec | None:
