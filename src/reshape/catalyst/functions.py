@@ -158,8 +158,8 @@ def _function(node: Any) -> Any:
 def _check_settings(shaping: Shaping) -> None:
     """Raises where functions are called in a way that only Spark's workers know."""
     for setting in _SETTINGS:
-        value = str(shaping.gateway.spark.conf.get(setting, None) or "")  # Spark checks defaults too
-        if value.lower() not in ("", "false"):
+        value = shaping.gateway.spark.conf.get(setting, None)
+        if value is not None and value.lower() != "false":
             raise LeftToSpark(f"{setting} is {value}")
 
 

@@ -39,6 +39,7 @@ from reshape.protocol.reports import (
     Failed,
     Leaving,
     OperatorDone,
+    PortReport,
     Progress,
     RouterCounted,
     RouterEnded,
@@ -119,7 +120,12 @@ class Execution:
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
 
         def run_source(source: int) -> int:
-            rows = self._splits.run(source) if source in scans else by_cluster(source)
+            try:
+                rows = self._splits.run(source) if source in scans else by_cluster(source)
+            except Exception:
+                if not self._outcome.enough:
+                    raise
+                rows = 0  # it was cancelled: nobody wants the rest
             self.sources.ended(source)
             return rows
 
@@ -213,12 +219,20 @@ class Execution:
                 self.sources.begins(report.source, report.stage)
                 return self._source_tasks.begins(sender.task, report)
             case _:
-                if isinstance(report, RouterCounted | RouterEnded):
-                    self.sources.book(sender.task, report.read, ended=isinstance(report, RouterEnded))
-                if isinstance(report, RouterEnded):
-                    self._bounds.ended((report.operator, report.port), sender.task)
-                return self.control.reported(report)
+                return self._port_reported(sender, report)
         return None
+
+    def _port_reported(self, sender: Sender, report: PortReport) -> Answer | None:
+        """What a task says about one input. The end of its router is booked there before anybody acts on it."""
+        if isinstance(report, RouterCounted):
+            self.sources.book(sender.task, report.read, ended=False)
+        if not isinstance(report, RouterEnded):
+            return self.control.reported(report)
+        self.sources.book(sender.task, report.read, ended=True)
+        self._bounds.ended((report.operator, report.port), sender.task)
+        answer = self.control.reported(report)
+        self._source_tasks.ended(sender.task)
+        return answer
 
     def workers(self) -> tuple[WorkerProgress, ...]:
         """How every worker of every operator is doing, as of the newest reports."""
@@ -325,6 +339,8 @@ class Execution:
         self._splits.enough()
         self._inputs.enough()
         self.board.post("all", Enough())
+        # Spark would read on, whatever its tasks do with the rows. Hosts have all that those have sent.
+        self._source_tasks.enough(lambda: self._cluster.cancel_sources(self.attempt))
 
     def _left(self, sender: Sender) -> None:
         """Spark ends hosts of a job that is cancelled, or of which a part was lost: no result will come of the rest."""
