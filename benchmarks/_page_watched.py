@@ -99,7 +99,9 @@ def beside_flow(quick: bool) -> dict[str, Any]:
 
     def started(rows: int) -> Query:
         left = spark.range(0, rows, 1, 8).selectExpr(key, "id AS v")
-        return reshape.read(left, name="watched", workers=8).join(right, "k").groupBy("name").agg({"v": "sum"}).start()
+        return reshape.start(
+            left.join(right, "k").groupBy("name").agg({"v": "sum"}), name="watched", workers=8, joins="all"
+        )
 
     started(WARM_ROWS).awaitTermination()
     server = open_page()

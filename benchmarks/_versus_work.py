@@ -18,7 +18,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
-from reshape.plan.resolve import UserColumn
 
 Tables = Mapping[str, DataFrame]
 Query = Any  # a flow or a DataFrame: queries use what both have under the same names
@@ -32,9 +31,9 @@ class Side:
     options: Mapping[str, Any] | None = None
 
     def read(self, df: DataFrame) -> Query:
-        return df if self.options is None else reshape.read(df, **self.options)
+        return df if self.options is None else reshape.flow(df, **{"joins": "all", **self.options})
 
-    def second_largest(self, column: str) -> Column | UserColumn:
+    def second_largest(self, column: str) -> Column:
         """An aggregate that Spark lacks, as each side lets users write it."""
         if self.options is not None:
             return reshape.aggregate(_second_largest(), column)

@@ -79,7 +79,7 @@ def skewed_flows(spark: SparkSession) -> dict[str, Flow]:
     rows, seconds = 6_000, 2.0
     keys = spark.range(0, rows, 1, 2).selectExpr("CAST(sqrt(id * 2654435761 % 10000) AS INT) % 25 AS k", "id AS v")
     source = paced(keys, rows / 2, seconds)
-    read = reshape.read(source, name="reaction", hosts=2, workers=8, cost_s_per_row=0.003)
+    read = reshape.flow(source, name="reaction", hosts=2, workers=8, cost_s_per_row=0.003, joins="all")
     build = spark.range(0, 2_500, 1, 1).selectExpr("CAST(id % 25 AS INT) AS k", "id AS w")
     return {"join": read.join(build, "k"), "median": read.groupBy("k").agg(F.median("v"))}
 
@@ -149,7 +149,7 @@ def measure_metrics(quick: bool) -> dict[str, Any]:
     numbers = np.arange(rows)
     table = pa.table({"k": pa.array(numbers * 7 % 1_000_003), "v": pa.array(numbers)})
     node = OperatorNode((SourceNode(0, table.schema),), RelaySpec(table.schema, (0,)))
-    plan = Planner(lambda _: (Balancing("none"), 0.0)).plan(node, "metrics", 2, 16)
+    plan = Planner(lambda *_: (Balancing("none"), 0.0)).plan(node, "metrics", 2, 16)
     runs = []
     for _ in range(QUICK_PASSES if quick else PASSES):
         with clocked() as spent:

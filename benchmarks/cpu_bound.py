@@ -44,7 +44,7 @@ def flow_of(spark: SparkSession, rows: int, turns: int) -> Flow:
             yield pa.RecordBatch.from_arrays([batch.column("k"), pa.array(made, pa.int64())], names=["k", "v"])
 
     df = spark.range(0, rows, 1, 4).selectExpr("IF(id % 10 < 8, 0, id % 64) AS k", "id AS v")
-    return reshape.read(df, name="cpu", hosts=2, workers=8).repartition("k").mapInArrow(work, "k long, v long")
+    return reshape.flow(df, name="cpu", hosts=2, workers=8).repartition("k").mapInArrow(work, "k long, v long")
 
 
 def measure(spark: SparkSession, quick: bool, rounds: int) -> dict[str, Any]:

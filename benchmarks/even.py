@@ -11,7 +11,7 @@ from operator import truediv
 from statistics import median
 from typing import Any
 
-from _side_by_side import OURS, compare, run
+from _side_by_side import OURS, compare, pass_on, run
 from pyspark.sql import DataFrame, SparkSession
 
 import reshape
@@ -25,10 +25,11 @@ MOST, MOST_FOR_METRICS = 0.02, 0.01
 def measure(spark: SparkSession, quick: bool, repeats: int) -> dict[str, Any]:
     rows = QUICK_ROWS if quick else ROWS
     df = spark.range(0, rows, 1, 8).selectExpr("id * 7 % 1000003 AS k", "id AS v")
+    same = pass_on()
 
     def flow(strategy: str, report_s: float = REPORT_S) -> DataFrame:
-        read = reshape.read(df, name="even", hosts=2, workers=8, strategy=strategy, report_s=report_s)
-        return read.repartition("k").toDF(exchange=False)
+        read = reshape.flow(df, name="even", hosts=2, workers=8, strategy=strategy, report_s=report_s)
+        return read.repartition("k").mapInArrow(same, df.schema).toDF(exchange=False)
 
     ways = {
         OURS: lambda: flow("reshape"),

@@ -37,7 +37,7 @@ def measure(spark: SparkSession, quick: bool, repeats: int) -> dict[str, Any]:
         rows = small if quick else full
         df = spark.range(0, rows, 1, 8).selectExpr(*columns)
         ways = {
-            "reshape": lambda df=df: reshape.read(df).repartition("k").mapInArrow(same, df.schema).toDF(exchange=False),
+            "reshape": lambda df=df: reshape.flow(df).repartition("k").mapInArrow(same, df.schema).toDF(exchange=False),
             "a": lambda df=df: df.repartition(PARTS, "k").mapInArrow(same, df.schema),
             "b": lambda df=df: df.repartition(PARTS, "k"),
             "c": lambda df=df: df.mapInArrow(same, df.schema),

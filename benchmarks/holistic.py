@@ -25,7 +25,7 @@ COST_S = 0.001
 
 def medians(spark: SparkSession, rows: int) -> Flow:
     df = spark.range(0, rows, 1, 2).selectExpr("IF(id % 10 < 6, 0, id % 40) AS k", "hash(id) AS v")
-    return reshape.read(df, name="median").groupBy("k").agg(F.median("v"), F.count("*"))
+    return reshape.flow(df, name="median").groupBy("k").agg(F.median("v"), F.count("*"))
 
 
 def ordered(spark: SparkSession, rows: int) -> Flow:
@@ -34,7 +34,7 @@ def ordered(spark: SparkSession, rows: int) -> Flow:
     df = spark.range(0, rows, 1, 2).selectExpr(
         f"CASE WHEN id % 20 < 8 THEN 0 WHEN id % 20 < 17 THEN -1 - ({place}) ELSE 1 + ({place}) END AS v", "id"
     )
-    return reshape.read(df, name="sort").orderBy("v")
+    return reshape.flow(df, name="sort").orderBy("v")
 
 
 def measure(spark: SparkSession, quick: bool, rounds: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def measure(spark: SparkSession, quick: bool, repeats: int) -> dict[str, Any]:
     schema = left.join(right, "location").schema
     same = pass_on()
     ways = {
-        "reshape": lambda: reshape.read(left).join(right, "location").mapInArrow(same, schema).toDF(exchange=False),
+        "reshape": lambda: reshape.flow(left.join(right, "location")).mapInArrow(same, schema).toDF(exchange=False),
         "a": lambda: left.join(right.hint("SHUFFLE_HASH"), "location").mapInArrow(same, schema),
         "b": lambda: left.join(right.hint("MERGE"), "location").mapInArrow(same, schema),
     }

@@ -107,9 +107,9 @@ def flow_of(spark: SparkSession, size: Size, *, pace: bool) -> Flow:
     source = tweets(spark, size.rows, partitions=PARTITIONS).select("tweet_id", "location")
     if pace:
         source = paced(source, size.rows / PARTITIONS, size.input_s)
-    read = reshape.read(source, name="W1", hosts=2, workers=size.workers)
-    joined = read.join(slang(spark, words=1), "location").tuned(cost_s_per_row=size.cost_s)
-    return joined.groupBy("location").count().tuned(strategy="none")
+    read = reshape.flow(source, name="W1", hosts=2, workers=size.workers, joins="all")
+    counted = read.join(slang(spark, words=1), "location").groupBy("location").count()
+    return counted.tuned("join", cost_s_per_row=size.cost_s).tuned("group by", strategy="none")
 
 
 def ttr_shown(run: LiveRun, size: Size, unmitigated_s: float) -> float:

@@ -67,15 +67,15 @@ def w2_flow(spark: SparkSession, folder: Path, sizes: Sizes) -> Flow:
     items = tpc_tables.item(spark, folder, scale).select("i_item_sk", "i_category")
     customers = tpc_tables.customer(spark, folder, scale).where("c_birth_month >= 6").select("c_customer_sk")
     source = paced(sales.repartition(2), sales.count() / 2, sizes.w2_input_s)
+    joined = source.join(days, source.ws_sold_date_sk == days.d_date_sk)
+    joined = joined.join(items, source.ws_item_sk == items.i_item_sk)
+    joined = joined.join(customers, source.ws_bill_customer_sk == customers.c_customer_sk)
     return (
-        reshape.read(source, name="W2", hosts=2, workers=sizes.workers)
-        .join(days, [("ws_sold_date_sk", "d_date_sk")])
-        .tuned(cost_s_per_row=sizes.w2_date_cost_s)
-        .join(items, [("ws_item_sk", "i_item_sk")])
-        .tuned(cost_s_per_row=sizes.w2_item_cost_s)
-        .join(customers, [("ws_bill_customer_sk", "c_customer_sk")])
+        reshape.flow(joined, name="W2", hosts=2, workers=sizes.workers, joins="all")
         .groupBy("i_category")
         .count()
+        .tuned("operator 0", cost_s_per_row=sizes.w2_date_cost_s)
+        .tuned("operator 1", cost_s_per_row=sizes.w2_item_cost_s)
     )
 
 
@@ -134,7 +134,7 @@ def w3(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) -> dict[str
     say(f"W3, scale {sizes.w3_scale:g}, {sizes.w3_workers} workers, emulated cost {sizes.w3_cost_s * 1e3:g} ms a row")
     spark.conf.set(BATCH, "250")
     orders = tpc_tables.orders(spark, folder, sizes.w3_scale).where("o_orderstatus = 'F'").repartition(2)
-    flow = reshape.read(orders, name="W3", hosts=2, workers=sizes.w3_workers, cost_s_per_row=sizes.w3_cost_s)
+    flow = reshape.flow(orders, name="W3", hosts=2, workers=sizes.w3_workers, cost_s_per_row=sizes.w3_cost_s)
     ordered = flow.orderBy("o_totalprice")
     runs: dict[str, list[dict[str, Any]]] = {"none": [], "reshape": []}
     for _ in range(rounds):
@@ -177,9 +177,9 @@ def w4(spark: SparkSession, sizes: Sizes, rounds: int) -> dict[str, Any]:
             table = synthetic_tables.changing_table(spark, sizes.w4_rows, partitions=2)
             source = paced(table, sizes.w4_rows / 2, sizes.w4_input_s)
             flow = (
-                reshape.read(source, name="W4", hosts=2, workers=sizes.workers)
+                reshape.flow(source, name="W4", hosts=2, workers=sizes.workers, joins="all")
                 .join(synthetic_tables.even_table(spark, 42), "key")
-                .tuned(cost_s_per_row=cost_s, fixed_helpers=f"{skewed}: {helper}")
+                .tuned("join", cost_s_per_row=cost_s, fixed_helpers=f"{skewed}: {helper}")
             )
             port = run_flow(flow, strategy, **_paper(strategy, tau=100, warmup_s=0.25)).port(0, PROBE)
             course = [

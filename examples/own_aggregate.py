@@ -64,7 +64,7 @@ def main() -> None:
         path = Path(name) / "reviews.parquet"
         write_reviews(path)
         counted = (
-            reshape.read(spark.read.parquet(str(path)))
+            reshape.flow(spark.read.parquet(str(path)))
             .repartition("shop")
             .mapInArrow(count_words, "shop long, words long")
         )

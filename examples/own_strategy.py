@@ -68,7 +68,7 @@ class Patient(ThreadCluster):
 def main() -> None:
     STRATEGIES["halve"] = Strategy(Halve, StrategySettings)
     by_key = OperatorNode((SourceNode(0, TABLE.schema),), GroupBySpec(TABLE.schema, (0,), (CountAll("rows"),)))
-    plan = Planner(lambda _: (Balancing("halve"), 0.0)).plan(by_key, "halve", hosts=2, workers=4)
+    plan = Planner(lambda *_: (Balancing("halve"), 0.0)).plan(by_key, "halve", hosts=2, workers=4)
     flow = ThreadedFlow(plan, [[TABLE.to_batches(max_chunksize=500)]], cluster=Patient)
     counts = dict(zip(*flow.run().to_pydict().values(), strict=True))
     print(*flow.attempts.story(), sep="\n")

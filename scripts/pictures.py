@@ -45,12 +45,13 @@ def tables(spark: SparkSession, folder: Path) -> tuple[DataFrame, DataFrame]:
 
 
 def joined(tweets: DataFrame, months: DataFrame, strategy: str) -> Query:
-    flow = reshape.read(tweets, name=f"tweets per month, {strategy}", hosts=2, workers=8, strategy=strategy)
-    return flow.join(months, "month").tuned(cost_s_per_row=COST_S).groupBy("month").count().start()
+    counted = tweets.join(months, "month").groupBy("month").count()
+    flow = reshape.flow(counted, name=f"tweets per month, {strategy}", hosts=2, workers=8, strategy=strategy)
+    return flow.options(joins="all").tuned("join", cost_s_per_row=COST_S).start()
 
 
 def grouped(tweets: DataFrame) -> Query:
-    flow = reshape.read(tweets, name="likes per month", hosts=2, workers=8, combine=False, cost_s_per_row=COST_S)
+    flow = reshape.flow(tweets, name="likes per month", hosts=2, workers=8, combine=False, cost_s_per_row=COST_S)
     return flow.groupBy("month").sum("likes").start()
 
 
@@ -88,7 +89,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         tweets, months = tables(spark, Path(folder))
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"])
-        reshape.read(tweets).groupBy("month").count().count()  # processes are warm from here on
+        reshape.flow(tweets).groupBy("month").count().count()  # processes are warm from here on
         for width, scheme in SHAPES:
             query = joined(tweets, months, "reshape")
             with page_of(browser, query.url, width, scheme) as page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -54,6 +55,26 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(
             "the browser tests of the live page were left out: there is no Chromium (sudo apt-get install chromium)"
         )
+
+
+class _Faults(logging.Handler):
+    """What the planner did not foresee: it leaves the work to Spark, so no result shows it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(logging.Formatter().format(record))
+
+
+@pytest.fixture(autouse=True)
+def planned_without_faults() -> Iterator[list[str]]:
+    faults, logger = _Faults(), logging.getLogger("reshape.catalyst")
+    logger.addHandler(faults)
+    yield faults.found
+    logger.removeHandler(faults)
+    assert not faults.found, "\n\n".join(faults.found)
 
 
 @pytest.fixture(scope="session")

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
         TooFewSlots,
         UnsuitableSession,
     )
-    from reshape.flows import Flow
-    from reshape.grouped import GroupedFlow
+    from reshape.flows import Flow, GroupedFlow
     from reshape.inspection.records import Inspection
     from reshape.kernels.hashing import UnsupportedKeyType
     from reshape.observe.listeners import QueryListener, QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
         UnsupportedAggregate,
         UserAggregateFailed,
     )
-    from reshape.plan.analysis import NotSupported
-    from reshape.plan.resolve import UserColumn
     from reshape.query import Query
 
 __version__ = _version.VERSION
@@ -62,7 +59,6 @@ __all__ = [
     "Inspection",
     "JavaNotFound",
     "KeyTypesDiffer",
-    "NotSupported",
     "OperatorError",
     "OutOfRange",
     "ParameterError",
@@ -93,11 +89,9 @@ __all__ = [
 
 # Where the classes are that are imported when they are first used.
 _MODULES = {
-    "Flow": "reshape.flows",
-    "GroupedFlow": "reshape.grouped",
+    **dict.fromkeys(("Flow", "GroupedFlow"), "reshape.flows"),
     "Inspection": "reshape.inspection.records",
     "Query": "reshape.query",
-    "NotSupported": "reshape.plan.analysis",
     "UnsupportedKeyType": "reshape.kernels.hashing",
     "QueryProgress": "reshape.observe.progress",
     **dict.fromkeys(
@@ -131,23 +125,12 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
-    """Return a flow that reads a DataFrame. Nothing runs before an action on the flow's result.
-
-    Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
-
-    >>> reshape.read(orders, workers=4).distinct().count()
-    1000
-    """
-    from reshape.flows import Flow
-
-    return Flow.read(df, **options)
-
-
 def flow(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
     """Return a flow of any DataFrame, such as ``spark.sql(text)``: its joins, groupings and sorts run in hosts.
 
-    What hosts cannot do better Spark does, with the reason in ``explain()``. The result is that of the DataFrame.
+    What hosts cannot do better Spark does, with the reason in ``explain()``. The result is that of the DataFrame. A
+    flow has the methods of a DataFrame, so it can also be built step by step. Nothing runs before an action. Options
+    (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
 
     >>> reshape.flow(by_shop.orderBy("shop")).toDF().show(2)
     +----+-----+
@@ -158,9 +141,18 @@ def flow(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
     +----+-----+
     only showing top 2 rows
     """
-    from reshape.planned import PlannedFlow
+    from reshape.flows import Flow
 
-    return PlannedFlow.of(df, **options)
+    return Flow.of(df, **options)
+
+
+def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
+    """Return a flow of a DataFrame: another name of `flow`.
+
+    >>> reshape.read(orders, workers=4).distinct().count()
+    1000
+    """
+    return flow(df, **options)
 
 
 def start(df: DataFrame, **options: Unpack[FlowOptions]) -> Query:
@@ -173,11 +165,12 @@ def start(df: DataFrame, **options: Unpack[FlowOptions]) -> Query:
     return flow(df, **options).start()
 
 
-def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
+def aggregate(function: UserAggregate, *columns: str | Column) -> Column:
     """Return an aggregate of your own over some columns: ``agg(aggregate(Longest(), "text").alias("longest"))``.
 
     The object has ``init()``, ``update(state, rows)`` (rows is a record batch of these columns), ``merge(state,
-    other)``, ``finish(state)``, and the Arrow types of state and result as ``state_type`` and ``output_type``.
+    other)``, ``finish(state)``, and the Arrow types of state and result as ``state_type`` and ``output_type``. Spark
+    itself can run it too, as a grouped Arrow UDF.
 
     >>> import pyarrow as pa
     >>> class Longest:
@@ -199,9 +192,9 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
     >>> sorted(reshape.flow(names).groupBy("shop").agg(longest).collect())[-1]
     Row(shop=9, longest=9)
     """
-    from reshape.plan.resolve import user_column
+    from reshape.plan.user_columns import aggregate_column
 
-    return user_column(function, columns)
+    return aggregate_column(function, columns)
 
 
 def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = None) -> Inspection:

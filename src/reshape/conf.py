@@ -35,11 +35,12 @@ ENCRYPTION = (
     "spark.io.encryption.enabled",
 )
 SCANS = ("auto", "arrow", "spark")
+JOINS = ("auto", "all")
 _BETWEEN = "\x1e"  # no setting has a record separator in it
 
 
 class OperatorOptions(TypedDict, total=False):
-    """Options of one operator of a flow (`Flow.tuned`). None leaves an option out."""
+    """Options of some operators of a flow (`Flow.tuned`). None leaves an option out."""
 
     strategy: str | None
     eta: float | None
@@ -71,7 +72,7 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 class FlowOptions(OperatorOptions, ConnectionOptions, total=False):
-    """Options of a whole flow (`reshape.read`, `Flow.options`). None leaves an option out, or removes it."""
+    """Options of a whole flow (`reshape.flow`, `Flow.options`). None leaves an option out, or removes it."""
 
     name: str | None
     hosts: int | None
@@ -81,6 +82,7 @@ class FlowOptions(OperatorOptions, ConnectionOptions, total=False):
     spill_limit_bytes: int | str | None
     combine: bool | None
     scan: str | None
+    joins: str | None
     ordered: bool | None
     control_delay_s: float | None
     report_s: float | None
@@ -105,6 +107,8 @@ class FlowSettings:
     - ``combine``: whether senders aggregate what they can before they send it.
     - ``scan``: who reads Parquet files: hosts by Arrow where that gives exactly Spark's rows, else Spark (auto); hosts,
       or an error that says why they cannot (arrow); Spark (spark).
+    - ``joins``: which joins are the flow's: those that would move rows in Spark, and some that hosts do for less
+      (auto); also all those for which Spark would send a small side to all tasks (all).
     - ``ordered``: whether the running result needs the rows of a key in the order in which they were sent, as a line
       chart does (``flow.line`` sets it). Load then moves key by key only.
     - ``strategy``: how load moves between workers: reshape, reshape-paper (as published, future rows only), flux,
@@ -138,6 +142,7 @@ class FlowSettings:
     spill_limit_bytes: int | None = _setting("spillLimit", size, None)
     combine: bool = _setting("combine", flag, True)
     scan: str = _setting("scan", one_of(SCANS), "auto")
+    joins: str = _setting("joins", one_of(JOINS), "auto")
     ordered: bool = _setting("ordered", flag, False)
     strategy: str = _setting("strategy", one_of(STRATEGIES), "reshape", per_operator=True)
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
@@ -237,6 +242,35 @@ def settings_of(session: Mapping[str, str], options: Mapping[str, Any]) -> FlowS
             "give more workers or fewer hosts"
         )
     return settings
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What was set for a flow: options of all of it, and for its operators of some name further ones."""
+
+    options: Mapping[str, Any]
+    tuning: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+    def with_options(self, options: Mapping[str, Any]) -> Choices:
+        """Return these choices with others in the place of some; None removes an option."""
+        checked = checked_options(options)
+        kept = {name: value for name, value in self.options.items() if name not in options}
+        return replace(self, options={**kept, **checked})
+
+    def tuned(self, operator: str, options: Mapping[str, Any]) -> Choices:
+        """Return these choices and further ones for operators of this name. Raises `SettingError`."""
+        names = [name for name in options if name not in TUNABLE]
+        if names:
+            raise SettingError(f"tuned: {names[0]} holds for a whole flow; operators can have {', '.join(TUNABLE)}")
+        return replace(self, tuning=(*self.tuning, (operator, checked_options(options))))
+
+    def beside(self, other: Choices) -> Choices:
+        """Return the choices of a flow that two flows meet in; where they differ, these win."""
+        return Choices({**other.options, **self.options}, (*other.tuning, *self.tuning))
+
+    def settings(self, spark: SparkSession) -> FlowSettings:
+        """Return the settings of the flow in this session."""
+        return settings_of(session_settings(spark), self.options)
 
 
 def session_settings(spark: SparkSession) -> dict[str, str]:

@@ -1,10 +1,9 @@
-"""Flows made of any DataFrame: Spark's optimized plan, with its skew-prone operators run by hosts."""
+"""A DataFrame as flows: Spark's optimized plan, with its skew-prone operators run by hosts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from reshape.catalyst.columns import Shaping
 from reshape.catalyst.errors import LeftToSpark
@@ -14,24 +13,21 @@ from reshape.catalyst.rows import FlowRows, Rows, SparkRows, has_flow
 from reshape.catalyst.shape import shape_of
 from reshape.catalyst.story import described
 from reshape.catalyst.translator import Translated, translated
-from reshape.conf import checked_options
+from reshape.conf import Choices, FlowSettings
 from reshape.driver.restarts import run_action
 from reshape.driver.session import check
 from reshape.driver.session_flows import flows_of
 from reshape.errors import FlowError, TooFewSlots
-from reshape.flows import Flow
+from reshape.hosted import HostedFlow, is_called
 from reshape.plan.analysis import kind
 from reshape.plan.tree import Tree
 from reshape.query import Query, Whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Unpack
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
-    from reshape.conf import FlowOptions
     from reshape.driver.launch import LaunchedFlow
 
 T = TypeVar("T")
@@ -41,165 +37,139 @@ _ROW_BY_ROW = ("Project", "Filter")
 
 
 @dataclass(frozen=True)
-class _Planned:
+class _Read:
     """A plan that was read. ``chained`` are flows whose results are sources of others."""
 
     shaping: Shaping
     translated: Translated
-    chained: tuple[Flow, ...]
+    chained: tuple[HostedFlow, ...]
 
 
-class PlannedFlow(Flow):
-    """A DataFrame that is to run our way. Its plan is read when it is first asked for a result or an explanation."""
+class PlannedQuery:
+    """A DataFrame under some settings. Its plan is read once, and nothing is run for that."""
 
-    def __init__(self, df: DataFrame, options: dict[str, Any]) -> None:
+    def __init__(self, df: DataFrame, choices: Choices, settings: FlowSettings) -> None:
+        self.settings = settings
         self._df = df
-        self._options = options
-        self._flows: dict[int, Flow] = {}
-
-    @classmethod
-    def of(cls, df: DataFrame, **options: Unpack[FlowOptions]) -> PlannedFlow:
-        Flow.check_readable("flow", df)
-        return cls(df, checked_options(options))
-
-    @cached_property
-    def _tree(self) -> Tree:  # type: ignore[override]
-        """The DataFrame as it is, for what is built on this flow."""
-        return Tree.reading(self._df)
-
-    def options(self, **options: Unpack[FlowOptions]) -> PlannedFlow:
-        """Return the same flow with other settings (:class:`reshape.conf.FlowSettings`); None removes an option."""
-        checked = checked_options(options)
-        kept = {name: value for name, value in self._options.items() if name not in options}
-        return PlannedFlow(self._df, {**kept, **checked})
-
-    @property
-    def schema(self) -> StructType:
-        """The columns of the result with their types, as Spark's."""
-        return self._df.schema
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the result's columns."""
-        return list(self._df.columns)
+        self._choices = choices
+        self._flows: dict[int, HostedFlow] = {}
+        self._read = self._planned()
+        self._check_tuning()
 
     @property
     def placements(self) -> tuple[Placement, ...]:
         """Where each skew-prone operator of the optimized plan runs, and why."""
-        return self._translated.placements
+        return self._read.translated.placements
 
-    def toDF(self, *, exchange: bool = True) -> DataFrame:  # noqa: N802
-        """Return the result as a lazy Spark DataFrame; an action on it runs the flow, unless Spark still has its rows.
+    @property
+    def flows(self) -> tuple[HostedFlow, ...]:
+        """Those whose results Spark's part reads, if there is one."""
+        return tuple(self._flow_of(tree) for tree in self._read.shaping.trees(self._rows))
 
-        ``exchange=False``: see `Flow.toDF`; it is heeded where nothing of Spark's but projections and filters follows.
-        """
-        if not has_flow(self._rows):
-            return self._df
+    def dataframe(self, *, exchange: bool) -> DataFrame:
+        """The result, lazily; the DataFrame itself where nothing is for hosts."""
         without = not exchange and _row_by_row(self._rows)
-        return self._result(lambda tree: self._launch(tree, previews=False, exchange=not without).df)
+        return self.result(lambda flow: flow.launched(previews=False, exchange=not without).df)
 
     def start(self) -> Query:
-        """Run the flow in the background; the handle has progress, partial results and, at the end, the result."""
+        """Run its flows in the background; the handle shows the first."""
         if not has_flow(self._rows):
             raise FlowError("start: this query has no operator for hosts; use the DataFrame itself. See explain()")
         started: list[LaunchedFlow] = []
 
-        def launch(tree: Tree) -> DataFrame:
-            launched = self._launch(tree, previews=not started, exchange=True)
-            started.append(launched)
-            return launched.df
-
-        result = self._result(launch)
-        shape = shape_of(self._shaping, self._rows, self.columns)
-        return Query(started[0], self._explained(), Whole(result, shape))
-
-    def _run(self, action: Callable[[DataFrame], T]) -> T:
-        if not has_flow(self._rows):
-            return action(self._df)
-        if not _row_by_row(self._rows):
-            return action(self.toDF())
-        started: list[LaunchedFlow] = []
-
-        def launch(tree: Tree) -> DataFrame:
-            started.append(self._launch(tree, previews=False, exchange=False))
+        def launch(flow: HostedFlow) -> DataFrame:
+            started.append(flow.launched(previews=not started, exchange=True))
             return started[-1].df
 
-        return run_action(self._result(launch), started[0].attempts, action)
+        result = self.result(launch)
+        shape = shape_of(self._read.shaping, self._rows, self._df.columns)
+        return Query(started[0], self.explained(), Whole(result, shape, tuple(started[1:])))
 
-    def _explained(self) -> str:
-        planned = self._planned
+    def run(self, action: Callable[[DataFrame], T]) -> T:
+        """An action that wants all rows: no exchange is needed where nothing else asks for one."""
+        if not has_flow(self._rows) or not _row_by_row(self._rows):
+            return action(self.dataframe(exchange=True))
+        started: list[LaunchedFlow] = []
+
+        def launch(flow: HostedFlow) -> DataFrame:
+            started.append(flow.launched(previews=False, exchange=False))
+            return started[-1].df
+
+        return run_action(self.result(launch), started[0].attempts, action)
+
+    def explained(self) -> str:
+        """In words; starts no job."""
         parts = [described(self._rows, self.placements)]
-        parts += [self._flow_of(tree)._explained() for tree in planned.shaping.trees(self._rows)]
-        parts += [f"read by a flow above, {flow._explained()}" for flow in planned.chained]
+        parts += [flow.explained() for flow in self.flows]
+        parts += [f"read by a flow above, {flow.explained()}" for flow in self._read.chained]
         return "\n\n".join(parts)
 
-    @cached_property
-    def _planned(self) -> _Planned:
+    def result(self, launch: Callable[[HostedFlow], DataFrame]) -> DataFrame:
+        """Spark's part over the results of flows, with the very columns of the DataFrame."""
+        if not has_flow(self._rows):
+            return self._df
+        shaping = self._read.shaping
+        plan = shaping.plan(self._rows, lambda tree: launch(self._flow_of(tree)))
+        columns = [
+            shaping.gateway.shown_as(attribute, field.name, field.nullable, field.metadata)
+            for attribute, field in zip(attributes_of(plan), self._df.schema, strict=True)
+        ]
+        return shaping.gateway.dataframe(shaping.gateway.project(columns, plan))
+
+    @property
+    def _rows(self) -> Rows:
+        return self._read.translated.rows
+
+    def _planned(self) -> _Read:
         """Flows that read other flows' results need slots for both at a time; where there are too few, none does."""
         gateway, plan = Gateway(self._df.sparkSession), self._df._jdf.queryExecution().optimizedPlan()
-        chained: list[Flow] = []
+        chained: list[HostedFlow] = []
 
         def chain(tree: Tree) -> DataFrame:
             chained.append(self._chained(tree))
-            return chained[-1].toDF()
+            return chained[-1].launched(previews=False, exchange=True).df
 
+        all_joins = self.settings.joins == "all"
         shaping = Shaping(gateway, chain)
-        made = translated(gateway, shaping, plan)
+        made = translated(gateway, shaping, plan, all_joins=all_joins)
         if not chained or self._fits(shaping, made):
-            return _Planned(shaping, made, tuple(chained))
+            return _Read(shaping, made, tuple(chained))
         shaping = Shaping(gateway, _unchained)
-        return _Planned(shaping, translated(gateway, shaping, plan), ())
+        return _Read(shaping, translated(gateway, shaping, plan, all_joins=all_joins), ())
 
-    @property
-    def _translated(self) -> Translated:
-        return self._planned.translated
-
-    @property
-    def _shaping(self) -> Shaping:
-        return self._planned.shaping
-
-    def _chained(self, tree: Tree) -> Flow:
+    def _chained(self, tree: Tree) -> HostedFlow:
         """A flow whose result another flow reads; half of the slots are left to that one."""
         slots = flows_of(self._df.sparkSession.sparkContext).slots()
-        flow = Flow(tree, {"hosts": max(1, slots // 2), **self._options})
-        while flow._slots().least >= slots:
-            hosts = flow._options["hosts"]
-            if hosts == 1 or "hosts" in self._options:
+        hosts = self._choices.options.get("hosts") or min(max(1, slots // 2), self.settings.workers or slots)
+        flow = HostedFlow.of(tree, replace(self.settings, hosts=hosts), self._choices)
+        while flow.slots().least >= slots:
+            hosts -= 1
+            if hosts == 0 or "hosts" in self._choices.options:
                 _unchained(tree)
-            flow = flow.options(hosts=hosts - 1)
+            flow = replace(flow, settings=replace(self.settings, hosts=hosts))
         return flow
 
     def _fits(self, shaping: Shaping, made: Translated) -> bool:
         """Whether every flow that reads another one's result has slots beside it."""
-        spark = self._df.sparkSession
         try:
             for tree in shaping.trees(made.rows):
-                check(spark, self._flow_of(tree)._slots())
+                check(self._df.sparkSession, self._flow_of(tree).slots())
         except TooFewSlots:
             return False
         return True
 
-    @property
-    def _rows(self) -> Rows:
-        return self._translated.rows
-
-    def _flow_of(self, tree: Tree) -> Flow:
+    def _flow_of(self, tree: Tree) -> HostedFlow:
         """One flow for each tree, so that Spark is asked once who reads its sources."""
-        return self._flows.setdefault(id(tree), Flow(tree, self._options))
+        return self._flows.setdefault(id(tree), HostedFlow.of(tree, self.settings, self._choices))
 
-    def _launch(self, tree: Tree, *, previews: bool, exchange: bool) -> LaunchedFlow:
-        flow = self._flow_of(tree)
-        return flow._launched(flow._settings(), previews=previews, exchange=exchange)
-
-    def _result(self, launch: Callable[[Tree], DataFrame]) -> DataFrame:
-        """Spark's part over the results of flows, with the very columns of the DataFrame."""
-        gateway = self._shaping.gateway
-        plan = self._shaping.plan(self._rows, launch)
-        columns = [
-            gateway.shown_as(attribute, field.name, field.nullable, field.metadata)
-            for attribute, field in zip(attributes_of(plan), self._df.schema, strict=True)
-        ]
-        return gateway.dataframe(gateway.project(columns, plan))
+    def _check_tuning(self) -> None:
+        if not self._choices.tuning:
+            return
+        labels = [one.label for flow in (*self.flows, *self._read.chained) for one in flow.plan().operators]
+        for name, _ in self._choices.tuning:
+            if not any(is_called(name, label) for label in labels):
+                known = ", ".join(labels) or "none; see explain()"
+                raise FlowError(f"tuned: no operator of this flow is called {name!r}; there are {known}")
 
 
 def _unchained(tree: Tree) -> DataFrame:

@@ -53,10 +53,12 @@ class QueryStatus(TypedDict):
 
 @dataclass(frozen=True)
 class Whole:
-    """A query over the result of a flow. ``shape`` makes running results look like its own, where that is possible."""
+    """A query over the results of flows. ``shape`` makes running results look like its own, where that is possible.
+    ``others`` are the flows that it reads beside the first."""
 
     result: DataFrame
     shape: Shape | None
+    others: tuple[LaunchedFlow, ...] = ()
 
 
 class Query:
@@ -84,8 +86,10 @@ class Query:
         self._turn = self._launched.flows.turns.enter(launched.slots, self._stop)
         self._on_page()
         self._thread = threading.Thread(target=self._run, name=f"reshape-query-{flow.name}", daemon=True)
+        self._others: tuple[Query, ...] = ()
         self._journal.start()
         self._thread.start()
+        self._others = tuple(Query(other, explained) for other in (whole.others if whole is not None else ()))
 
     @property
     def id(self) -> str:
@@ -105,26 +109,36 @@ class Query:
     @property
     def isActive(self) -> bool:  # noqa: N802
         """Whether the flow still runs, or waits to run."""
-        return not self._done.is_set()
+        return self._is_at_work or any(other.isActive for other in self._others)
 
     @property
     def status(self) -> QueryStatus:
         """How the flow is doing, as PySpark tells it. The message begins with one of queued, starting, running,
         paused, done, failed, stopped, and says what the flow waits for.
 
-        A flow is queued while there are too few task slots for it beside those that came before it.
+        A flow is queued while there are too few task slots for it beside those that came before it. Where Spark's part
+        reads several flows, the message is about the first one that has not ended, and says how many are left.
         """
-        newest = self._flow.newest
-        at_work = self.isActive and newest is not None and not newest.over
+        first = next((flow for flow in (self, *self._others) if flow._is_at_work), self)
+        newest = first._flow.newest
+        at_work = first._is_at_work and newest is not None and not newest.over
         return QueryStatus(
             message=self._state(),
             isDataAvailable=at_work,
             isTriggerActive=at_work and newest is not None and not newest.control.paused,
         )
 
+    @property
+    def _is_at_work(self) -> bool:
+        """Whether its own flow has not ended."""
+        return not self._done.is_set()
+
     def _state(self) -> str:
-        if not self.isActive:
-            return "done" if self._error is None else "stopped" if self._stopped else "failed"
+        left = [other for other in self._others if other.isActive]
+        if not self._is_at_work and left:
+            return f"{left[0]._state()}; {len(left)} of the {1 + len(self._others)} flows that the query reads are left"
+        if not self._is_at_work:
+            return "done" if self.exception() is None else "stopped" if self._stopped else "failed"
         queued = self._launched.flows.turns.queued(self._turn)
         if queued is not None:
             return queued
@@ -134,7 +148,8 @@ class Query:
 
     def exception(self) -> BaseException | None:
         """Return the error that ended the flow; None while it runs and after success."""
-        return self._error
+        errors = [self._error, *(other.exception() for other in self._others)]
+        return next((error for error in errors if error is not None), None)
 
     @property
     def lastProgress(self) -> QueryProgress | None:  # noqa: N802
@@ -153,12 +168,14 @@ class Query:
 
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802
         """Wait for the end and return whether it has come within the time. Raises what the flow failed with."""
+        deadline = None if timeout is None else time.monotonic() + timeout
         if not self._done.wait(timeout):
             return False
         self._thread.join()
         if self._error is not None:
             raise self._error
-        return True
+        left = (None if deadline is None else max(0.0, deadline - time.monotonic()) for _ in self._others)
+        return all(other.awaitTermination(left_s) for other, left_s in zip(self._others, left, strict=True))
 
     def result(self, timeout: float | None = None) -> DataFrame:
         """Wait for the complete result and return it as a DataFrame."""
@@ -227,13 +244,19 @@ class Query:
         """Let the flow read, send and process nothing until ``resume``. Everything stays as it is, also its slots; one
         that has not begun yet, or that Spark starts again, begins paused."""
         self._flow.pause()
+        for other in self._others:
+            other.pause()
 
     def resume(self) -> None:
         """Let a paused flow go on."""
         self._flow.resume()
+        for other in self._others:
+            other.resume()
 
     def stop(self) -> None:
         """Stop the flow wherever it is, queued, about to start, running or paused; wait until it has stopped."""
+        for other in self._others:
+            other.stop()
         if self._done.is_set():
             return
         self._stopped = True
@@ -281,6 +304,8 @@ class Query:
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
         self._launched.kept.unpersist()
+        for other in self._others:
+            other.release()
 
     @property
     def _group(self) -> str:
@@ -334,7 +359,7 @@ class Query:
         self._launched.flows.keeps_result(self._flow)
         self._launched.flows.watch.expect_no_more(expected)
         self._launched.flows.turns.end(self._turn)
-        self._journal.close(self.exception)
+        self._journal.close(lambda: self._error)
 
     def _is_under_way(self) -> bool:
         """Have its hosts met, and not been lost since?"""
@@ -350,6 +375,8 @@ class Query:
         elif jvm_has_ended(self._launched.df.sparkSession):
             first = FlowFailed("Spark", "its JVM has ended: it was killed, or ran out of memory")
         self._error = FlowCancelled(f"{self._flow.name} was stopped") if self._stopped else first or error
+        for other in self._others:  # no result will come of them
+            other._stop_soon(f"another flow of the query has failed: {self._flow.name}")
         if self._error is not error:
             self._error.__cause__ = error
         # Spark frees nothing while a result that it is to keep is being made, which may be that of another flow.

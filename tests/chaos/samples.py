@@ -18,7 +18,6 @@ from reshape.operators.aggregates.sums import Sum
 from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
-from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
 from reshape.operators.sort import SortSpec
 from reshape.operators.window import WindowSpec
 from reshape.operators.windows.ranks import RowNumber
@@ -154,20 +153,8 @@ def window() -> Sample:
 
 def distinct() -> Sample:
     few = few_rows()
-    return Sample(OperatorNode((SourceNode(0, SCHEMA),), DistinctSpec(SCHEMA)), (few,), lambda: list(set(rows_of(few))))
-
-
-def set_probe(kind: Literal["intersect", "subtract"]) -> Sample:
-    few = few_rows()
-    keys = np.arange(5, KEYS + 5)
-    other: Partitions = [[pa.record_batch([keys, keys % 3], schema=SCHEMA)] * BATCHES for _ in range(PARTITIONS)]
-
-    def expected() -> list[Row]:
-        left, right = set(rows_of(few)), set(rows_of(other))
-        return list(left & right if kind == "intersect" else left - right)
-
-    node = OperatorNode((SourceNode(0, SCHEMA), SourceNode(1, SCHEMA)), SetProbeSpec(SCHEMA, kind))
-    return Sample(node, (few, other), expected)
+    node = OperatorNode((SourceNode(0, SCHEMA),), GroupBySpec(SCHEMA, (0, 1), ()))
+    return Sample(node, (few,), lambda: list(set(rows_of(few))))
 
 
 def repartition() -> Sample:
@@ -193,8 +180,6 @@ SAMPLES: dict[str, Callable[[], Sample]] = {
     "sort": sort,
     "window": window,
     "distinct": distinct,
-    "intersect": lambda: set_probe("intersect"),
-    "subtract": lambda: set_probe("subtract"),
     "repartition": repartition,
     "ordered join": lambda: ordered(join("inner")),
     "ordered repartition": lambda: ordered(repartition()),

@@ -16,9 +16,9 @@ import pytest
 from reshape.host import reading
 from reshape.host.host import HostSettings
 from reshape.kernels.ordering import Ordering, SortKey
+from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
-from reshape.operators.set_ops import DistinctSpec
 from reshape.operators.sort import SortSpec
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.planner import Planner
@@ -90,7 +90,7 @@ def test_a_join_and_a_sort_with_little_memory(scans: dict[int, Scan], seed: int)
 def test_different_rows(tmp_path: Path, seed: int) -> None:
     few = pa.table({"k": LEFT["k"], "v": pa.array(np.arange(ROWS) % 3)})
     scan = scan_of(few.schema, write_files(few, tmp_path / "few", files=3, group_rows=150))
-    got = run(OperatorNode((SIDES[0],), DistinctSpec(few.schema)), {0: scan}, seed)
+    got = run(OperatorNode((SIDES[0],), GroupBySpec(few.schema, (0, 1), ())), {0: scan}, seed)
     rows = list(zip(*got.to_pydict().values(), strict=True))
     assert len(rows) == len(set(rows))
     assert set(rows) == set(zip(*few.to_pydict().values(), strict=True))

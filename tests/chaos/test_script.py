@@ -28,7 +28,7 @@ def test_every_kind_of_transfer(name: str) -> None:
     assert not doings.failed, doings.reasons
 
 
-@pytest.mark.parametrize("name", ["group", "combined group", "sort", "distinct", "intersect", "subtract"])
+@pytest.mark.parametrize("name", ["group", "combined group", "sort", "distinct"])
 def test_rows_that_come_home_without_their_state(name: str) -> None:
     sample, doings = SAMPLES[name](), Doings()
     sample.check(run_script(sample, rows_go_home_alone, doings))

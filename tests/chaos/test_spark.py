@@ -30,9 +30,9 @@ def test_a_flow_under_chaos(spark: SparkSession, number: int) -> None:
     doings = Doings(number)
 
     def read(df: DataFrame) -> Flow:
-        spread = reshape.read(df, hosts=min(case.hosts, 2), workers=case.workers)
+        spread = reshape.flow(df, hosts=min(case.hosts, 2), workers=case.workers, joins="all")
         return spread.options(strategy="chaos", cost_s_per_row=ROW_S, report_s=REPORT_S)
 
     with chaos(doings), fast_control():
-        flow = build(case.flow, rig._frames, read)
+        flow = build(case.flow, rig.frames, read)
         check(case, flow.toDF().toArrow(), want)

@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 
 import reshape
 from reshape.host.host import HostSettings
+from reshape.hosted import HostedFlow
 from reshape.testing import Cut
 
 from ..flows.compare import check
-from ..flows.running import Rig, plan_of
+from ..flows.running import Rig, hosted
 from .cases import SHAPES, chaos_case
 from .running import cut_sources, run_chaos
 from .transfers import Doings
@@ -25,12 +26,14 @@ FLOWS = range(len(SHAPES))
 @pytest.mark.parametrize("number", FLOWS)
 def test_a_flow_under_chaos(spark: SparkSession, number: int) -> None:
     rig = Rig(spark, chaos_case(number))
-    flow, case, doings = rig.flow(), rig.case, Doings(number * 1_000)
-    plan = plan_of(flow)
-    cut = Cut(doings.seed, case.partitions, case.batch_rows)
-    sources = cut_sources([rig.rows(df) for df in flow._pruned.sources], cut)
-    result = run_chaos(plan, sources, doings, settings=HostSettings(case.queue_bytes, case.spill))
-    check(case, result, rig.expected())
+    case, doings = rig.case, Doings(number * 1_000)
+
+    def under_chaos(flow: HostedFlow) -> pa.Table:
+        cut = Cut(doings.seed, case.partitions, case.batch_rows)
+        sources = cut_sources([source.df.toArrow() for source in flow.sources], cut)
+        return run_chaos(flow.plan(), sources, doings, settings=HostSettings(case.queue_bytes, case.spill))
+
+    check(case, rig.by(under_chaos), rig.expected())
     assert not doings.failed, doings.reasons
 
 
@@ -59,8 +62,8 @@ def test_an_aggregate_of_a_user_under_chaos(spark: SparkSession, seed: int) -> N
     keys = [7 if number % 2 else number % 23 for number in range(1_500)]
     values = [number * number % 1_009 for number in range(1_500)]
     df = spark.createDataFrame(pa.table({"k": keys, "v": values}))
-    flow = reshape.read(df, hosts=2, workers=5).groupBy("k").agg(reshape.aggregate(Span(), "v").alias("span"))
-    doings, plan = Doings(900_000 + seed), plan_of(flow)
+    flow = reshape.flow(df, hosts=2, workers=5).groupBy("k").agg(reshape.aggregate(Span(), "v").alias("span"))
+    doings, plan = Doings(900_000 + seed), hosted(flow).plan()
     result = run_chaos(plan, cut_sources([df.toArrow()], Cut(doings.seed, 5, 120)), doings)
     of = {key: [v for k, v in zip(keys, values, strict=True) if k == key] for key in set(keys)}
     got = dict(zip(*result.to_pydict().values(), strict=True))

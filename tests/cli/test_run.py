@@ -153,7 +153,7 @@ def test_what_flows_do_not_do_spark_does(session: Any, folder: Path) -> None:
 def test_a_script_may_return_a_flow(session: Any, folder: Path) -> None:
     (folder / "own.py").write_text(
         "import reshape\n\n\ndef query(spark):\n"
-        "    return reshape.read(spark.table('sales')).groupBy('item').agg({'price': 'count'})\n"
+        "    return reshape.flow(spark.table('sales')).groupBy('item').agg({'price': 'count'})\n"
     )
     given = read_flow_file(Path("own.py"), ["sales=sales.parquet"], ["workers=4"], None)
     assert isinstance(build_query(session, given), Flow)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from reshape.flows import Flow
+import reshape
 from reshape.machine.java import ensure_java
 
 KINDS = ("inner", "left", "right", "full", "left_semi", "left_anti")
@@ -66,16 +66,16 @@ def pairs(spark: SparkSession) -> Iterator[tuple[str, DataFrame, DataFrame]]:
     )
     names = spark.range(0, 140, 1, 2).selectExpr("id % 110 AS k", "concat('n', id) AS name")
     for how in KINDS:
-        yield f"{how} join", Flow.read(facts).join(names, "k", how).toDF(), facts.join(names, "k", how)
+        yield f"{how} join", reshape.flow(facts, joins="all").join(names, "k", how).toDF(), facts.join(names, "k", how)
     totals = [F.count("*").alias("n"), F.sum("v").alias("total"), F.max("v").alias("last")]
-    yield "group-by", Flow.read(facts).groupBy("k").agg(*totals).toDF(), facts.groupBy("k").agg(*totals)
+    yield "group-by", reshape.flow(facts, joins="all").groupBy("k").agg(*totals).toDF(), facts.groupBy("k").agg(*totals)
     factor = 3
 
     def scaled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield pa.record_batch({"name": batch.column("name"), "w": pc.multiply(batch.column("v"), factor)})
 
-    chain = Flow.read(facts).join(names, "k").mapInArrow(scaled, "name string, w long").groupBy("name")
+    chain = reshape.flow(facts, joins="all").join(names, "k").mapInArrow(scaled, "name string, w long").groupBy("name")
     plain = facts.join(names, "k").selectExpr("name", f"v * {factor} AS w").groupBy("name")
     yield "chain", chain.agg(F.sum("w").alias("s")).toDF(), plain.agg(F.sum("w").alias("s"))
 
@@ -87,9 +87,9 @@ def main() -> None:
         found[name] = rows(got) == rows(want)
     order = [F.col("v").desc()]
     numbers = spark.range(0, 3000, 1, 3).selectExpr("(id * 7919) % 3001 AS v")
-    found["sort"] = [row["v"] for row in Flow.read(numbers, hosts=2, workers=4).orderBy(*order).toDF().collect()] == [
-        row["v"] for row in numbers.orderBy(*order).collect()
-    ]
+    found["sort"] = [
+        row["v"] for row in reshape.flow(numbers, hosts=2, workers=4).orderBy(*order).toDF().collect()
+    ] == [row["v"] for row in numbers.orderBy(*order).collect()]
     found["after"] = modules(spark)
     spark.stop()
     assert sys.__stdout__ is not None

@@ -76,7 +76,7 @@ def slow_flow(spark: SparkSession, gate: Path, fault: str | None, read: str) -> 
         rows.write.option("parquet.block.row.count.limit", "5000").parquet(str(files))
         rows = spark.read.parquet(str(files))
     # Rows of a single message for two workers do not fit, however soon they are taken: some go to disk at once.
-    flow = reshape.read(rows, hosts=2, workers=4, queue_bytes=20_000, scan="arrow" if scan else "auto")
+    flow = reshape.flow(rows, hosts=2, workers=4, queue_bytes=20_000, scan="arrow" if scan else "auto")
     return flow.repartition("k").mapInArrow(dawdle, "v long")
 
 

@@ -110,7 +110,7 @@ class Run:
     def query(self) -> Query:
         rows = self._spark.range(0, ROWS, 1, 2).selectExpr("id % 20 AS k", "id AS v").repartition(PARTITIONS, "v")
         gated = rows.mapInArrow(stop_at(self._place / "source", self._gates["source"], behind=True), "k long, v long")
-        flow = reshape.read(gated, hosts=HOSTS, workers=4).repartition("k")
+        flow = reshape.flow(gated, hosts=HOSTS, workers=4).repartition("k")
         return flow.mapInArrow(
             stop_at(self._place / "host", self._gates["host"], behind=False), "k long, v long"
         ).start()

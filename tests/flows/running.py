@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,19 @@ import pyarrow as pa
 import reshape
 from reshape.flows import Flow
 from reshape.host.host import HostSettings
-from reshape.plan.physical import PhysicalPlan
-from reshape.scan.scan import Scan
-from reshape.testing import Cut, OnExecution, run_flow
+from reshape.hosted import HostedFlow
+from reshape.plan.types import to_spark
+from reshape.testing import Cut, run_flow
 
 from .data import make
 from .files import read_back
 from .steps import Case, build
 
 
-def plan_of(flow: Flow) -> PhysicalPlan:
-    return flow._plan(flow._settings())
+def hosted(flow: Flow) -> HostedFlow:
+    """The one flow that a query is."""
+    (only,) = flow._query().flows
+    return only
 
 
 class Rig:
@@ -28,61 +31,54 @@ class Rig:
 
     def __init__(self, spark: Any, case: Case, directory: Path | None = None) -> None:
         self.case = case
-        self._on_files = directory is not None
+        self._spark = spark
         self.tables: list[pa.Table] = []
         for data in case.inputs:
             self.tables.append(make(data, self.tables))
-        self._frames = [
+        self.frames = [
             spark.createDataFrame(table) if directory is None else read_back(spark, table, directory / str(number))
             for number, table in enumerate(self.tables)
         ]
 
     def expected(self) -> pa.Table:
         # In one piece: for so few rows Spark's tasks cost more than their work.
-        return build(self.case.flow, [df.coalesce(1) for df in self._frames], lambda df: df).toArrow()
+        return build(self.case.flow, [df.coalesce(1) for df in self.frames], lambda df: df).toArrow()
 
     def flow(self) -> Flow:
-        made: Flow = build(self.case.flow, self._frames, self._read)
+        made: Flow = build(self.case.flow, self.frames, self._read)
         return made
 
-    def by_threads(self, on_execution: OnExecution = lambda _: None) -> pa.Table:
-        flow = self.flow()
-        plan = plan_of(flow)
-        if not plan.operators:  # a union of sources is left to Spark
-            return flow.toDF().toArrow()
-        read = self._read_by_hosts(flow)
-        # A flow may have Spark compute on a source; the threads take what comes of that.
-        sources = [df.limit(0).toArrow() if n in read else self.rows(df) for n, df in enumerate(flow._pruned.sources)]
-        cut = Cut(self.case.seed, self.case.partitions, self.case.batch_rows)
-        settings = HostSettings(self.case.queue_bytes, self.case.spill)
-        return run_flow(plan, sources, cut, settings=settings, on_execution=on_execution, scans=read)
+    def by_threads(self) -> pa.Table:
+        return self.by(self._threads)
+
+    def by(self, run: Callable[[HostedFlow], pa.Table]) -> pa.Table:
+        """The answer of the whole query, what hosts do of it run by something else than Spark."""
+        return (
+            self.flow()
+            ._query()
+            .result(lambda flow: self._spark.createDataFrame(run(flow), to_spark(flow.plan().output)))
+            .toArrow()
+        )
 
     def on_spark(self) -> pa.Table:
-        flow = self.flow()
-        self._read_by_hosts(flow)
-        return flow.toDF().toArrow()
+        return self.flow().toDF().toArrow()
 
-    def _read_by_hosts(self, flow: Flow) -> dict[int, Scan]:
-        """The sources that hosts read: all that are nothing but files."""
-        sources = flow._sources(flow._settings())
-        for source in sources:
-            plain = self._on_files and any(source.df is frame for frame in self._frames)
-            assert source.scan is not None or not plain, source.reason
-        return {number: source.scan for number, source in enumerate(sources) if source.scan is not None}
+    def _threads(self, flow: HostedFlow) -> pa.Table:
+        read = {number: source.scan for number, source in enumerate(flow.sources) if source.scan is not None}
+        # A flow may have Spark compute on a source; the threads take what comes of that.
+        frames = [source.df if source.scan is None else source.df.limit(0) for source in flow.sources]
+        cut = Cut(self.case.seed, self.case.partitions, self.case.batch_rows)
+        settings = HostSettings(self.case.queue_bytes, self.case.spill)
+        return run_flow(flow.plan(), [df.toArrow() for df in frames], cut, settings=settings, scans=read)
 
     def _read(self, df: Any) -> Flow:
         case = self.case
-        return reshape.read(
+        return reshape.flow(
             df,
             name=f"seed-{case.seed}",
             hosts=case.hosts,
             workers=case.workers,
             queue_bytes=case.queue_bytes,
             spill=case.spill,
+            joins="all",
         )
-
-    def rows(self, df: Any) -> pa.Table:
-        for frame, table in zip(self._frames, self.tables, strict=True):
-            if frame is df:
-                return table
-        return df.toArrow()

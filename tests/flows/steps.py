@@ -160,7 +160,7 @@ class Case:
 
 def build(branch: Branch, frames: Sequence[Any], read: Callable[[Any], Any]) -> Any:
     """The flow over these DataFrames. Flows follow PySpark's names, so only ``read`` makes the difference: it is
-    ``reshape.read`` for a flow, and gives the DataFrame itself for Spark's own query."""
+    ``reshape.flow`` for a flow, and gives the DataFrame itself for Spark's own query."""
     made = read(frames[branch.input])
     for step in branch.steps:
         made = _apply(made, step, frames, read)
@@ -186,12 +186,8 @@ def _apply(rows: Any, step: Step, frames: Sequence[Any], read: Callable[[Any], A
 
 
 def _join(left: Any, right: Any, step: Join) -> Any:
-    from pyspark.sql import DataFrame
-
     if step.by_name:
         return left.join(right, [name for name, _ in step.on], step.how)
-    if not isinstance(left, DataFrame):
-        return left.join(right, list(step.on), step.how)
     condition = left[step.on[0][0]] == right[step.on[0][1]]
     for a, b in step.on[1:]:
         condition &= left[a] == right[b]

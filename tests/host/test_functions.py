@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from reshape.host import functions
-from reshape.host.functions import through_functions
+from reshape.host.functions import WorkerFunctions
+from reshape.host.one_call import OneCall
 from reshape.host.pace import FIRST_ROWS, STEP_S, Pace
 from reshape.operators.aggregates.counts import CountAll
 from reshape.operators.group_by import GroupBySpec
@@ -60,7 +61,7 @@ def test_pieces_take_a_step_each_and_all_rows_come(clock: Clock, s_per_row: floa
     sizes: list[int] = []
     large = TABLE.combine_chunks().to_batches()
     function = clock.slow(s_per_row, sizes)
-    made = list(through_functions([function, function], iter(large), TABLE.schema, Pace()))
+    made = list(WorkerFunctions([function, function], TABLE.schema, Pace()).through(iter(large), last=True))
     assert pa.Table.from_batches([batch for batch in made if batch is not None]).equals(TABLE)
     assert sizes[0] == FIRST_ROWS
     # Both functions get each piece; at five seconds a row, one row at a time.
@@ -76,7 +77,9 @@ def test_a_function_that_gives_nothing_still_ends_a_step_with_each_piece(clock: 
             clock.now += 0.002 * batch.num_rows
         return iter(())
 
-    pieces = through_functions([drops], iter(TABLE.combine_chunks().to_batches()), TABLE.schema, Pace())
+    pieces = WorkerFunctions([drops], TABLE.schema, Pace()).through(
+        iter(TABLE.combine_chunks().to_batches()), last=True
+    )
     assert next(pieces) is None
     assert seen == [FIRST_ROWS]
     assert set(pieces) == {None}
@@ -86,7 +89,8 @@ def test_a_function_that_gives_nothing_still_ends_a_step_with_each_piece(clock: 
 def test_a_batch_without_rows_is_shown_to_functions(clock: Clock) -> None:
     sizes: list[int] = []
     empty = TABLE.schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], TABLE.schema)]
-    assert len(list(through_functions([clock.slow(1.0, sizes)], iter(empty), TABLE.schema, Pace()))) == 1
+    shown = WorkerFunctions([clock.slow(1.0, sizes)], TABLE.schema, Pace())
+    assert len(list(shown.through(iter(empty), last=True))) == 1
     assert sizes == [0]
 
 
@@ -108,3 +112,54 @@ def test_a_flow_with_a_slow_function_starts_with_few_rows(node: str) -> None:
     assert got.num_rows == (ROWS if node == "relay" else 1_000)
     assert sizes[0] == FIRST_ROWS
     assert max(sizes) <= STEP_S / 0.0005, "no call takes longer than a step, by what rows cost at the least"
+
+
+BATCHES = TABLE.to_batches(max_chunksize=1_000)
+
+
+def test_a_call_takes_rows_as_they_come_and_gives_the_rest_at_the_end() -> None:
+    def behind(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Each batch twice, but the last batch only when all have come."""
+        last = next(batches)
+        for batch in batches:
+            yield from (last, last)
+            last = batch
+        yield from (last, last)
+
+    call = OneCall([behind])
+    given = [len(list(call.give(batch))) for batch in BATCHES]
+    assert given == [0, 2, 2, 2]
+    assert [batch.num_rows for batch in call.end()] == [1_000, 1_000]
+    assert call._thread is not None
+    assert not call._thread.is_alive()
+
+
+def test_a_call_that_has_enough_takes_no_more_rows() -> None:
+    call = OneCall([lambda batches: iter([next(batches)])])
+    assert [len(list(call.give(batch))) for batch in BATCHES] == [1, 0, 0, 0]
+    assert list(call.end()) == []
+
+
+def test_an_error_in_a_call_is_raised_where_rows_are_given() -> None:
+    def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield next(batches)
+        raise ZeroDivisionError("one over nothing")
+
+    call = OneCall([broken])
+    with pytest.raises(ZeroDivisionError, match="one over nothing"):
+        list(call.give(BATCHES[0]))
+
+
+def test_a_call_that_nobody_waits_for_is_closed_where_it_waits() -> None:
+    ended: list[str] = []
+
+    def waits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        finally:
+            ended.append("closed")
+
+    call = OneCall([waits])
+    assert len(list(call.give(BATCHES[0]))) == 1
+    call.close()
+    assert ended == ["closed"]

@@ -20,7 +20,7 @@ names = ("spark.master", "spark.app.name", "spark.ui.enabled", "spark.driver.bin
 found["conf"] = {name: conf.get(name) for name in names}
 found["arrow"] = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
 found["partitions"] = spark.conf.get("spark.sql.shuffle.partitions")
-rows = reshape.read(spark.range(0, 100, 1, 2).selectExpr("id % 7 AS k")).groupBy("k").count().toDF().collect()
+rows = reshape.flow(spark.range(0, 100, 1, 2).selectExpr("id % 7 AS k")).groupBy("k").count().toDF().collect()
 found["rows"] = {row["k"]: row["count"] for row in rows}
 again = reshape.local_session("shop", cores=1, spark_ui_enabled=False)
 found["again"] = again.sparkContext is spark.sparkContext
@@ -31,7 +31,7 @@ except Exception as error:
 spark.stop()
 spark = reshape.local_session(cores=1, spark_dynamicAllocation_enabled=True, spark_ui_enabled=False)
 try:
-    reshape.read(spark.range(9)).groupBy("id").count().toDF()
+    reshape.flow(spark.range(9)).groupBy("id").count().toDF()
 except Exception as error:
     found["dynamic"] = f"{type(error).__name__}: {error}"
 spark.stop()

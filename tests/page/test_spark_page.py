@@ -45,8 +45,8 @@ def slow_flow(spark: Any, log: Path) -> reshape.Flow:
     paced = spark.range(0, ROWS, 1, 2).where(f"IF(id % {PACED_ROWS} = 0, {pause}, '') IS NOT NULL")
     rows = paced.select(key.alias("month"), "id")
     months = spark.createDataFrame([(f"m{number}", number) for number in range(1, 13)], "month string, number int")
-    flow = reshape.read(rows, name="on-spark", workers=4, hosts=2, event_log=str(log))
-    return flow.join(months, "month").tuned(cost_s_per_row=0.002).groupBy("month").count()
+    flow = reshape.flow(rows, name="on-spark", workers=4, hosts=2, event_log=str(log), joins="all")
+    return flow.join(months, "month").groupBy("month").count().tuned("join", cost_s_per_row=0.002)
 
 
 def descriptions(spark: Any) -> list[str]:

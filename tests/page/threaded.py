@@ -53,7 +53,7 @@ class ThreadedQuery:
         cost_s = seconds / (0.45 * rows)
         source = OperatorNode((SourceNode(0, table.schema),), RelaySpec(table.schema, (0,)), (("cost", cost_s),))
         spec = GroupBySpec(table.schema, (0,), (CountAll("tweets"), Sum("sum", 1)))
-        planner = Planner(lambda tuning: (Balancing(strategy), float(tuning.get("cost", 0.0))))
+        planner = Planner(lambda _, tuning: (Balancing(strategy), float(tuning.get("cost", 0.0))))
         plan = planner.plan(OperatorNode((source,), spec), name, 2, workers)
         sources = [cut_up(table, np.random.default_rng(7), Cut(2, 2, 500))]
         self.rows = rows

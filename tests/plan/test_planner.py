@@ -1,5 +1,6 @@
 """From specs to operators on hosts: the planner knows no operator by its kind."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,7 @@ SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 COUNT = GroupBySpec(SCHEMA, (0,), (CountAll("n"),))
 
 
-def tuned(options: dict[str, Any]) -> tuple[Balancing, float]:
+def tuned(label: str, options: Mapping[str, Any]) -> tuple[Balancing, float]:
     return Balancing(options.get("strategy", "reshape")), options.get("cost_s_per_row", 0.0)
 
 

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import pandas_udf
 
 import reshape
-from reshape.errors import FlowError
 
 # Nulls in every column, a hot key, a group of a single row (1000) and one with nothing but nulls (1001).
 COLUMNS = """
@@ -58,7 +57,9 @@ def compared(data: DataFrame, calls: Sequence[str], key: str | None = "k") -> No
     wanted = [F.expr(call).alias(call) for call in calls]
     keys = [] if key is None else [key]
     want = data.groupBy(*keys).agg(*wanted)
-    got = reshape.read(data).groupBy(*keys).agg(*wanted).toDF()
+    flow = reshape.flow(want)
+    assert [placement.where for placement in flow.placements][-1] == "reshape", flow.placements
+    got = flow.toDF()
     assert [(field.name, field.dataType, field.nullable) for field in got.schema][len(keys) :] == [
         (field.name, field.dataType, field.nullable) for field in want.schema
     ][len(keys) :]
@@ -148,7 +149,7 @@ def test_texts(data: DataFrame) -> None:
             "any_value(k) filter (where b)",
         ],
     )
-    joined = reshape.read(data).groupBy("k").agg(F.expr("listagg(s, ',')").alias("s")).toDF().collect()
+    joined = reshape.flow(data).groupBy("k").agg(F.expr("listagg(s, ',')").alias("s")).toDF().collect()
     pieces = data.groupBy("k").agg(F.collect_list("s").alias("s")).collect()
     assert {row.k: sorted((row.s or "").split(",")) for row in joined} == {
         row.k: sorted(row.s) or [""] for row in pieces
@@ -190,7 +191,7 @@ def test_functions_of_groups(data: DataFrame) -> None:
         lambda grouped: grouped.applyInArrow(_largest, "u long, t date, k long"),
     ]
     for build in builds:
-        got, want = build(reshape.read(data).groupBy("k")).toDF(), build(data.groupBy("k"))
+        got, want = build(reshape.flow(data).groupBy("k")).toDF(), build(data.groupBy("k"))
         assert got.schema == want.schema
         assert sorted(map(repr, got.collect())) == sorted(map(repr, want.collect()))
 
@@ -203,7 +204,7 @@ def test_pandas_functions_as_aggregates(data: DataFrame) -> None:
     made: Any = pandas_udf  # its types know no function with hints
     weighed = made(_mean_of_product, "double")
     call = weighed("v", F.col("y") + 1).alias("x")
-    got = reshape.read(data).groupBy("k").agg(call).toDF()
+    got = reshape.flow(data).groupBy("k").agg(call).toDF()
     want = data.groupBy("k").agg(call)
     assert got.schema == want.schema
     found = {row.k: row.x for row in got.collect()}
@@ -214,6 +215,4 @@ def test_pandas_functions_as_aggregates(data: DataFrame) -> None:
 
 def test_functions_of_groups_that_fail(data: DataFrame) -> None:
     with pytest.raises(Exception, match=r"applyInPandas\(.*lambda.*\) failed for a group: KeyError: .*'nothing'"):
-        reshape.read(data).groupBy("k").applyInPandas(lambda frame: frame[["nothing"]], "x long").toDF().collect()
-    with pytest.raises(FlowError, match="groupBy: column 'q' is not among k, v"):
-        reshape.read(data).groupBy("q").applyInPandas(_spread, "x long")
+        reshape.flow(data).groupBy("k").applyInPandas(lambda frame: frame[["nothing"]], "x long").toDF().collect()

@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import reshape
-from reshape.planned import PlannedFlow
+from reshape.catalyst import aggregations
+from reshape.catalyst.placement import Placement
+from reshape.flows import Flow
 
 TABLES = {
     "orders": """SELECT id, IF(id % 10 < {hot}, 3, id % 40) AS k, CAST(id % 100 AS decimal(9, 2)) AS price,
@@ -34,7 +36,7 @@ def session(spark: SparkSession, request: pytest.FixtureRequest, tmp_path_factor
     return own
 
 
-def check(df: DataFrame, *, ordered: bool = False) -> PlannedFlow:
+def check(df: DataFrame, *, ordered: bool = False) -> Flow:
     """The flow's answer is Spark's, columns and all."""
     flow = reshape.flow(df, hosts=2)
     result = flow.toDF()
@@ -43,7 +45,6 @@ def check(df: DataFrame, *, ordered: bool = False) -> PlannedFlow:
     assert Counter(got) == Counter(want)
     if ordered:
         assert got == want
-    assert isinstance(flow, PlannedFlow)
     return flow
 
 
@@ -52,7 +53,7 @@ def _rounded(row: Any) -> tuple[Any, ...]:
     return tuple(f"{value:.9g}" if isinstance(value, float) else repr(value) for value in row)
 
 
-def where(flow: PlannedFlow) -> list[tuple[str, str]]:
+def where(flow: Flow) -> list[tuple[str, str]]:
     return [(placement.operator, placement.where) for placement in flow.placements]
 
 
@@ -243,3 +244,44 @@ def test_dataframes_of_all_kinds(session: SparkSession) -> None:
                    session.createDataFrame([(i, i % 3) for i in range(50)], "id long, k long")):  # fmt: skip
         check(source.groupBy("k").agg(F.sum("id").alias("s")))
     cached.unpersist()
+
+
+def test_a_fault_in_planning_is_logged_and_spark_runs_the_operator(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, planned_without_faults: list[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("one over nothing")
+
+    monkeypatch.setattr(aggregations, "aggregated", broken)
+    flow = check(session.sql("SELECT k, count(*) FROM orders GROUP BY k"))
+    assert flow.placements == (Placement("group by", "spark", "planning it failed: one over nothing"),)
+    assert all("Traceback" in fault and "ZeroDivisionError" in fault for fault in planned_without_faults)
+    assert planned_without_faults
+    planned_without_faults.clear()
+
+
+def test_all_flows_of_a_query_run_in_the_background(session: SparkSession) -> None:
+    df = session.sql(
+        "SELECT a.k, b.kind, n, m FROM (SELECT k, count(*) AS n FROM orders GROUP BY k) a "
+        "JOIN (SELECT kind, count(*) AS m FROM parts GROUP BY kind) b ON n > m"
+    )
+    query = reshape.start(df, hosts=2)
+    assert query.awaitTermination()
+    (other,) = query._others
+    assert (query.status["message"], other.status["message"], query.isActive) == ("done", "done", False)
+    attempts = [flow.attempts.newest for flow in (query._launched, other._launched)]
+    assert sorted(query.result().collect()) == sorted(df.collect())
+    assert [flow.attempts.newest for flow in (query._launched, other._launched)] == attempts, "none ran again"
+    query.release()
+
+
+def test_a_query_whose_second_flow_fails_has_failed(session: SparkSession) -> None:
+    df = session.sql(
+        "SELECT a.k FROM (SELECT k, count(*) AS n FROM orders GROUP BY k) a "
+        "JOIN (SELECT kind, sum(1 / (part - 5)) AS m FROM parts GROUP BY kind) b ON n > m"
+    )
+    query = reshape.start(df, hosts=2)
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        query.awaitTermination()
+    assert query.status["message"] == "failed"
+    assert "DIVIDE_BY_ZERO" in str(query.exception())

@@ -28,8 +28,8 @@ def tweets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
 
 def joined(spark: SparkSession, tweets: DataFrame, **options: Any) -> reshape.Flow:
     months = spark.createDataFrame([(number, f"m{number}") for number in range(MONTHS)], "month long, name string")
-    flow = reshape.read(tweets, hosts=2, workers=4, combine=False, **options)
-    return flow.join(months, "month").tuned(cost_s_per_row=COST_S).groupBy("name", "day").count()
+    flow = reshape.flow(tweets, hosts=2, workers=4, combine=False, joins="all", **options)
+    return flow.join(months, "month").groupBy("name", "day").count().tuned("join", cost_s_per_row=COST_S)
 
 
 def values(chart: Chart) -> dict[str, list[tuple[Any, float]]]:

@@ -44,7 +44,7 @@ def df(request: pytest.FixtureRequest) -> DataFrame:
 
 
 def slow(df: DataFrame) -> reshape.Flow:
-    return reshape.read(df, name="handled", cost_s_per_row=0.0005, combine=False).groupBy("k").count()
+    return reshape.flow(df, name="handled", cost_s_per_row=0.0005, combine=False).groupBy("k").count()
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -81,7 +81,7 @@ def test_it_has_what_a_streaming_query_has() -> None:
 def test_who_it_is(by_spark: DataFrame) -> None:
     flow = slow(by_spark)
     first, second = flow.start(), flow.start()
-    other = reshape.read(by_spark, name="handled").groupBy("v").count().start()
+    other = reshape.flow(by_spark, name="handled").groupBy("v").count().start()
     try:
         assert first.id == second.id != other.id
         assert first.runId != second.runId

@@ -18,7 +18,8 @@ NEWEST = 5
 
 def joined(spark: SparkSession) -> Flow:
     rows = spark.range(0, ROWS, 1, 2).selectExpr("id % 10 AS k", "id AS v")
-    return reshape.read(rows, hosts=2, workers=4).join(spark.range(10).selectExpr("id AS k", "id AS w"), "k")
+    other = spark.range(10).selectExpr("id AS k", "id AS w")
+    return reshape.flow(rows, hosts=2, workers=4, joins="all").join(other, "k")
 
 
 def values(df: DataFrame) -> list[int]:

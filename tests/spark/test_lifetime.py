@@ -16,7 +16,7 @@ from reshape.exchange.addresses import AS_NEEDED
 
 def joined(spark: SparkSession) -> DataFrame:
     rows = spark.range(0, 1000, 1, 2).selectExpr("id % 10 AS k", "id AS v")
-    return reshape.read(rows, hosts=1).join(spark.range(10).selectExpr("id AS k", "id AS w"), "k").toDF()
+    return reshape.flow(rows, hosts=1, joins="all").join(spark.range(10).selectExpr("id AS k", "id AS w"), "k").toDF()
 
 
 def service(spark: SparkSession) -> DriverService:

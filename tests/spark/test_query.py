@@ -62,7 +62,7 @@ def left_over() -> list[str]:
 
 
 def test_partial_results_appear_while_the_flow_runs(slow: DataFrame, gate: Path) -> None:
-    query = reshape.read(slow).groupBy("k").count().start()
+    query = reshape.flow(slow).groupBy("k").count().start()
     until_shown(query)
     before = shown(query)
     assert sum(before.values()) < 200_000
@@ -74,7 +74,7 @@ def test_partial_results_appear_while_the_flow_runs(slow: DataFrame, gate: Path)
 
 
 def test_stop_stops_everything(spark: SparkSession, slow: DataFrame) -> None:
-    query = reshape.read(slow).groupBy("k").count().start()
+    query = reshape.flow(slow).groupBy("k").count().start()
     until_shown(query)
     query.stop()
     assert not query.isActive
@@ -96,6 +96,6 @@ def test_the_first_cause_is_reported(spark: SparkSession) -> None:
         yield from ()
 
     rows = spark.range(0, 1000, 1, 2).selectExpr("id % 5 AS k", "id AS v")
-    query = reshape.read(rows).repartition("k").mapInArrow(broken, "x long").start()
+    query = reshape.flow(rows).repartition("k").mapInArrow(broken, "x long").start()
     with pytest.raises(FlowFailed, match=r"repartition \(operator 0\), worker \d: ZeroDivisionError: one over nothing"):
         query.awaitTermination(120)

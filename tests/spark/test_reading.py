@@ -66,11 +66,11 @@ def names(spark: SparkSession, files: Path) -> DataFrame:
 
 
 def by_hosts(df: DataFrame, **options: Any) -> Flow:
-    return reshape.read(df, scan="arrow", hosts=2, workers=5, **options)
+    return reshape.flow(df, scan="arrow", hosts=2, workers=5, joins="all", **options)
 
 
 def readings(flow: Flow) -> list[str]:
-    return [source.described for source in flow._sources(flow._settings())]
+    return [source.described for each in flow._query().flows for source in each.sources]
 
 
 def joined(how: str) -> Query:
@@ -79,11 +79,7 @@ def joined(how: str) -> Query:
 
 QUERIES: dict[str, Query] = {
     **{f"{how} join": joined(how) for how in ("inner", "left", "right", "full", "left_semi", "left_anti")},
-    "join by another name": lambda x, y: (
-        x.join(y.withColumnRenamed("k", "j"), [("a", "j")])
-        if isinstance(x, Flow)
-        else x.join(y.withColumnRenamed("k", "j"), F.col("a") == F.col("j"))
-    ),
+    "join by another name": lambda x, y: x.join(y.withColumnRenamed("k", "j"), F.col("a") == F.col("j")),
     "sums": lambda x, _: x.groupBy("k").agg(F.sum("a"), F.avg("m"), F.sum("m"), F.count("*"), F.count("k")),
     "extremes": lambda x, _: x.groupBy("p").agg(F.min("d"), F.max("day"), F.min("t"), F.max("n"), F.min("s")),
     "moments": lambda x, _: x.groupBy("s").agg(F.stddev("a"), F.var_pop("i16"), F.median("a"), F.percentile("a", 0.9)),
@@ -118,10 +114,10 @@ def test_set_operations_of_a_scan_and_of_rows_that_spark_makes(
 ) -> None:
     mine = facts.selectExpr("a % 50 AS a", "k")
     theirs = spark.range(0, 300).selectExpr("id % 40 AS x", "id % 30 AS y")
-    # Spark unites DataFrames by itself, so the union is one of an operator's rows and a DataFrame's.
-    flow = getattr(reshape.read(mine, hosts=2).distinct(), kind)(theirs)
+    # Spark unites DataFrames by itself, so the union is one of an operator's rows and a DataFrame's, below another one.
+    flow = getattr(reshape.flow(mine, hosts=2, joins="all").distinct(), kind)(theirs).groupBy("k").count()
     assert [reading.split(" with")[0].split(":")[0] for reading in readings(flow)] == ["read by hosts", "read by Spark"]
-    assert_same(flow, getattr(mine.distinct(), kind)(theirs))
+    assert_same(flow, getattr(mine.distinct(), kind)(theirs).groupBy("k").count())
 
 
 def numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -147,7 +143,6 @@ def test_filters_expressions_and_names(facts: DataFrame, names: DataFrame) -> No
     )
     flow = by_hosts(narrowed).groupBy("`the.key`", F.lower("s")).agg(F.sum("twice"), F.max("q"), F.sum("m"))
     assert_same(flow, narrowed.groupBy("`the.key`", F.lower("s")).agg(F.sum("twice"), F.max("q"), F.sum("m")))
-    assert "computed by hosts: " in flow._explained()
     nothing = facts.where("a < 0")
     assert_same(by_hosts(nothing).join(names, "k", "right"), nothing.join(names, "k", "right"))
     assert_same(by_hosts(nothing).agg(F.count("*")), nothing.agg(F.count("*")))
@@ -169,8 +164,8 @@ def test_files_of_all_shapes(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_table_without_a_file(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.read.schema("k long, v long").parquet(str(tmp_path))
-    assert_same(reshape.read(df, hosts=2).groupBy("k").count(), df.groupBy("k").count())
-    assert_same(reshape.read(df, hosts=2).agg(F.count("*")), df.agg(F.count("*")))
+    assert_same(reshape.flow(df, hosts=2).groupBy("k").count(), df.groupBy("k").count())
+    assert_same(reshape.flow(df, hosts=2).agg(F.count("*")), df.agg(F.count("*")))
 
 
 def test_who_reads_is_a_setting(facts: DataFrame, names: DataFrame) -> None:
@@ -180,7 +175,12 @@ def test_who_reads_is_a_setting(facts: DataFrame, names: DataFrame) -> None:
         ("arrow", BY_HOSTS),
         ("spark", "read by Spark: spark.reshape.scan is sp"),
     ):
-        flow = reshape.read(facts, hosts=2, scan=scan).join(names, "k", "left").groupBy("name").agg(F.sum("a"))
+        flow = (
+            reshape.flow(facts, hosts=2, scan=scan, joins="all")
+            .join(names, "k", "left")
+            .groupBy("name")
+            .agg(F.sum("a"))
+        )
         assert all(told.startswith(reading) for told in readings(flow)), readings(flow)
         assert rows(flow.toDF()) == rows(want)
 
@@ -188,13 +188,14 @@ def test_who_reads_is_a_setting(facts: DataFrame, names: DataFrame) -> None:
 def test_explain_says_who_reads_and_why(spark: SparkSession, facts: DataFrame, names: DataFrame) -> None:
     upper = F.udf(lambda text: text.upper(), "string")
     ways = {
-        "it has a join": facts.join(names, "k").select("k", "a"),
+        "it has a join": facts.join(names.hint("broadcast"), "k").select("k", "a"),
         "it has a limit": facts.limit(5),
         "it has a function outside of Spark's own": facts.select(upper("s").cast("long").alias("k")),
         "it has a range": spark.range(9).selectExpr("id AS k"),
     }
     for reason, df in ways.items():
-        text = reshape.read(df, hosts=2).groupBy("k").count().union(names.select("w", "w"))._explained()
+        united = reshape.flow(df, hosts=2).groupBy("k").count().union(names.select("w", "w"))
+        text = united.distinct()._explained()
         assert f"read by Spark: {reason}" in text
         assert text.count("Spark job: ") == 1
         assert f"{BY_HOSTS}, 2 files in 2 splits, 60 rows" in text
@@ -206,28 +207,28 @@ def test_explain_says_who_reads_and_why(spark: SparkSession, facts: DataFrame, n
 def test_a_join_of_a_scan_and_of_rows_that_spark_makes(facts: DataFrame, names: DataFrame, scanned: int) -> None:
     sides = [facts.select("k", "a"), names]
     sides[1 - scanned] = sides[1 - scanned].repartition(3)
-    flow = reshape.read(sides[0], hosts=2).join(sides[1], "k", "full")
+    flow = reshape.flow(sides[0], hosts=2, joins="all").join(sides[1], "k", "full")
     assert [reading.startswith(BY_HOSTS) for reading in readings(flow)] == [scanned == 0, scanned == 1]
     assert_same(flow, sides[0].join(sides[1], "k", "full"))
 
 
 def test_hosts_need_no_slots_beside_them_where_they_read(facts: DataFrame, names: DataFrame) -> None:
     """The session has four slots."""
-    flow = reshape.read(facts, hosts=4, workers=4).join(names, "k").groupBy("p").count()
+    flow = reshape.flow(facts, hosts=4, workers=4, joins="all").join(names, "k").groupBy("p").count()
     assert rows(flow.toDF()) == rows(facts.join(names, "k").groupBy("p").count())
     with pytest.raises(TooFewSlots, match=r"needs 5 for its hosts\. Start"):
-        reshape.read(facts, hosts=5).groupBy("k").count().toDF()
+        reshape.flow(facts, hosts=5).groupBy("k").count().toDF()
     with pytest.raises(TooFewSlots, match="needs 4 for its hosts and one more at least for its sources"):
-        reshape.read(facts.repartition(2), hosts=4).groupBy("k").count().toDF()
+        reshape.flow(facts.repartition(2), hosts=4).groupBy("k").count().toDF()
 
 
 def test_as_many_hosts_as_there_is_use_for(facts: DataFrame) -> None:
-    flow = reshape.read(facts).groupBy("k").count()
-    of_scan, of_spark = flow._plan(flow._settings()), reshape.read(facts, scan="spark").groupBy("k").count()
+    flow = reshape.flow(facts).groupBy("k").count()
+    (of_scan,), (of_spark,) = flow._query().flows, flow.options(scan="spark")._query().flows
     # Half of the slots; one more where other flows of the session could take the rest.
     others = flows_of(facts.sparkSession.sparkContext).has_others()
-    assert of_spark._plan(of_spark._settings()).hosts == (3 if others else 2)
-    assert 1 <= of_scan.hosts <= 4
+    assert of_spark.plan().hosts == (3 if others else 2)
+    assert 1 <= of_scan.plan().hosts <= 4
     assert rows(flow.toDF()) == rows(facts.groupBy("k").count())
 
 

@@ -41,7 +41,7 @@ def df(spark: SparkSession, table: Path) -> DataFrame:
 
 
 def by_hosts(df: DataFrame, **options: Any) -> Flow:
-    return reshape.read(df, scan="arrow", hosts=2, workers=4, **options)
+    return reshape.flow(df, joins="all", scan="arrow", hosts=2, workers=4, **options)
 
 
 def slow(df: DataFrame) -> Flow:

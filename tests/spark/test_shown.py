@@ -29,8 +29,9 @@ def skewed(spark: SparkSession) -> DataFrame:
 
 def flow_of(skewed: DataFrame, strategy: str, log: Path) -> Flow:
     """The cost is that of the first operator, so that groups are complete as soon as it is."""
-    flow = reshape.read(skewed, strategy=strategy, workers=4, hosts=2, event_log=str(log))
-    return flow.repartition("k").tuned(cost_s_per_row=COST_S).groupBy("k").count()
+    flow = reshape.flow(skewed, strategy=strategy, workers=4, hosts=2, event_log=str(log))
+    passed = flow.repartition("k").mapInArrow(lambda batches: batches, skewed.schema)
+    return passed.groupBy("k").count().tuned("repartition", cost_s_per_row=COST_S)
 
 
 def states(query: Query) -> list[Shown]:
@@ -124,7 +125,7 @@ def test_the_story_and_the_log_tell_the_same(runs: dict[str, tuple[list[Shown], 
 
 
 def test_a_result_without_keys_of_an_operator_has_no_completeness(spark: SparkSession) -> None:
-    query = reshape.read(spark.range(0, 1_000, 1, 2)).agg({"id": "sum"}).start()
+    query = reshape.flow(spark.range(0, 1_000, 1, 2)).agg({"id": "sum"}).start()
     query.awaitTermination(LIMIT_S)
     shown = query.shown()
     assert shown is not None

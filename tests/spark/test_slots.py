@@ -65,7 +65,7 @@ def wait_for(what: str, condition: Callable[[], Any], limit_s: float = LIMIT_S) 
 
 def totals(spark: SparkSession, name: str, **options: Any) -> Flow:
     rows = spark.range(0, 1000, 1, 2).selectExpr("id % 10 AS k", "id AS v")
-    return reshape.read(rows, name=name, **options).groupBy("k").count()
+    return reshape.flow(rows, name=name, **options).groupBy("k").count()
 
 
 def gated(spark: SparkSession, name: str, gate: Path, **options: Any) -> Flow:
@@ -79,7 +79,7 @@ def gated(spark: SparkSession, name: str, gate: Path, **options: Any) -> Flow:
             yield batch
 
     rows = spark.range(0, 1000, 1, 2).selectExpr("id % 10 AS k", "id AS v")
-    return reshape.read(rows.mapInArrow(wait, rows.schema), name=name, **options).groupBy("k").count()
+    return reshape.flow(rows.mapInArrow(wait, rows.schema), name=name, **options).groupBy("k").count()
 
 
 Within = Callable[[Callable[[], Any]], Any]
@@ -106,7 +106,7 @@ def test_two_results_in_one_job(
 
 def test_a_flow_that_reads_the_result_of_another(spark: SparkSession, within: Within) -> None:
     inner = totals(spark, "inner", hosts=2).toDF().where("count > 1")
-    outer = reshape.read(inner, name="outer").groupBy("k").count().toDF()
+    outer = reshape.flow(inner, name="outer").groupBy("k").count().toDF()
     assert within(outer.count) == 10
 
 
@@ -115,7 +115,7 @@ def test_a_flow_for_which_what_it_reads_leaves_no_room(spark: SparkSession) -> N
     with pytest.raises(
         TooFewSlots, match=r"has 4 task slots; this flow needs 1 for its hosts, 3 for those of inner-\w+"
     ):
-        reshape.read(inner).groupBy("k").count().toDF()
+        reshape.flow(inner).groupBy("k").count().toDF()
 
 
 def test_results_that_cannot_meet_say_so_and_the_session_goes_on(
@@ -245,7 +245,7 @@ def test_a_job_that_is_cancelled_by_others_leaves_nothing(spark: SparkSession, w
             yield batch.select(["v"])
 
     rows = spark.range(0, 100, 1, 2).selectExpr("id % 10 AS k", "id AS v")
-    df = reshape.read(rows, name="killed").repartition("k").mapInArrow(dawdle, "v long").toDF()
+    df = reshape.flow(rows, name="killed").repartition("k").mapInArrow(dawdle, "v long").toDF()
 
     def count() -> None:
         spark.sparkContext.setJobGroup("users own", "a job of the user", True)
@@ -278,7 +278,7 @@ def test_jobs_keep_the_properties_of_the_users_thread(spark: SparkSession, withi
             yield batch
 
     rows = spark.range(0, 100, 1, 2).selectExpr("id % 10 AS k", "id AS v")
-    flow = reshape.read(rows.mapInArrow(tell, rows.schema)).groupBy("k").count()
+    flow = reshape.flow(rows.mapInArrow(tell, rows.schema)).groupBy("k").count()
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", "mine")
     try:
         query = flow.start()

@@ -167,7 +167,7 @@ def test_w1_shows_results_long_before_its_end(spark: SparkSession, tmp_path: Pat
         gate = tmp_path / "open"
         tweets = tweet_tables.tweets(spark, 800_000, partitions=2).where("contains(text, 'covid')")
         source = tweets.mapInArrow(held(gate), tweets.schema)
-        query = reshape.read(source, name="W1").join(tweet_tables.slang(spark), "location").start()
+        query = reshape.flow(source, name="W1", joins="all").join(tweet_tables.slang(spark), "location").start()
         deadline = time.monotonic() + 120
         while query.partial() is None:
             assert query.isActive, f"ended early: {query.exception()}"

@@ -53,7 +53,7 @@ def grouped(node: Node, schema: pa.Schema = TABLE.schema) -> OperatorNode:
 def planned(node: Node, hosts: int = 1) -> PhysicalPlan:
     from reshape.control.balancing import Balancing
 
-    return Planner(lambda _: (Balancing(), 0.0), combine=True).plan(node, "estimated", hosts, 4)
+    return Planner(lambda *_: (Balancing(), 0.0), combine=True).plan(node, "estimated", hosts, 4)
 
 
 class Gate:

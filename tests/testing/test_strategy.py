@@ -118,7 +118,7 @@ def run(brain_class: type[ShareOnce]) -> tuple[pa.Table, ShareOnce, ThreadedFlow
 
     partitions = [TABLE.slice(at, 1_000).combine_chunks().to_batches(max_chunksize=100) for at in range(0, ROWS, 1_000)]
     with strategy(build):
-        plan = Planner(lambda _: (Balancing("of a user"), 0.0)).plan(NODE, "own strategy", 2, 4)
+        plan = Planner(lambda *_: (Balancing("of a user"), 0.0)).plan(NODE, "own strategy", 2, 4)
         flow = ThreadedFlow(plan, [partitions], cluster=partial(InTwoHalves, shared))
         return flow.run(limit_s=LIMIT_S), brains[-1], flow
 

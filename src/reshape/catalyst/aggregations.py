@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,12 @@ from reshape.catalyst.gateway import Attribute, words_of
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows
 from reshape.expressions.errors import NotExact
 from reshape.operators.aggregates.description import Aggregate
+from reshape.operators.aggregates.of_rows import OfRows
 from reshape.operators.aggregates.registry import aggregate_of
+from reshape.operators.aggregates.user_defined import UserDefined
 from reshape.operators.group_by import GroupBySpec
 from reshape.plan.analysis import NotSupported, kind, scala_list, unnamed
+from reshape.plan.group_functions import Conversion, user_aggregate
 
 _NUMBERS = ("ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DecimalType")
 
@@ -83,7 +87,9 @@ def aggregated(shaping: Shaping, node: Any, child: Rows) -> Rows:
         raise LeftToSpark("Spark plans it in a way of its own")
     inputs = Inputs()
     keys = [inputs.number(unnamed(key)) for key in found.keys]
-    calls = [_aggregate(shaping, call, inputs) for call in found.calls]
+    shown = {int(unnamed(one).exprId().id()): str(one.name()) for one in found.results if _is_plain(one)}
+    calls = [_aggregate(shaping, call, inputs, shown) for call in found.calls]
+    _refuse_mixed(calls, bool(keys))
     if not keys and not calls:
         raise LeftToSpark("it has neither keys nor aggregates")
     columns = shaping.columns(child, inputs.expressions, keep=False)
@@ -111,16 +117,34 @@ def _results(shaping: Shaping, node: Any, rows: FlowRows, named: tuple[Any, ...]
         return SparkRows(shaping.gateway.project(named, node), (rows,))
 
 
-def _aggregate(shaping: Shaping, expression: Any, inputs: Inputs) -> Aggregate:
+def _is_plain(named: Any) -> bool:
+    return kind(unnamed(named)) == "AttributeReference"
+
+
+def _aggregate(shaping: Shaping, expression: Any, inputs: Inputs, shown: Mapping[int, str]) -> Aggregate:
     if kind(expression) != "AggregateExpression":
         raise LeftToSpark(f"{words_of(expression)} is no aggregate of Spark's own")
     function = expression.aggregateFunction()
     attribute = Attribute.of(expression.resultAttribute())
-    call = _Call(shaping.names.of(attribute), expression, scala_list(function.children()), inputs)
+    name = shaping.names.of(attribute, shown.get(attribute.id) or words_of(expression))
+    call = _Call(name, expression, scala_list(function.children()), inputs)
+    if kind(function) == "PythonUDAF":
+        if call.distinct or expression.filter().isDefined():
+            raise LeftToSpark(f"{words_of(expression)} is of some rows only, and a function in Python")
+        return user_aggregate(call, Conversion.in_session(shaping.gateway.spark))
     made = aggregate_of(kind(function), call)
     if made is None:
         raise LeftToSpark(f"{words_of(expression)} is not among a flow's aggregates")
     return made
+
+
+def _refuse_mixed(calls: list[Aggregate], keyed: bool) -> None:
+    """Spark takes functions in Python beside such functions only, and gives no row for no rows without a key. Users'
+    own aggregates run beside others all the same."""
+    in_python = [isinstance(call, OfRows | UserDefined) for call in calls]
+    mixed = any(isinstance(call, OfRows) for call in calls) and not all(in_python)
+    if mixed or (calls and all(in_python) and not keyed):
+        raise LeftToSpark("functions in Python without a key, or beside other aggregates, are Spark's")
 
 
 def _uncast(expression: Any) -> Any:

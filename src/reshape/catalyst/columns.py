@@ -15,6 +15,7 @@ from reshape.expressions.errors import NotExact
 from reshape.expressions.rows import Computed, Expanded, Kept
 from reshape.expressions.translate import translate
 from reshape.expressions.tree import ColumnRef, Expression, Literal
+from reshape.operators.first_rows import FirstRows
 from reshape.plan.analysis import kind, scala_list, unnamed
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
 from reshape.plan.tree import Tree
@@ -49,21 +50,26 @@ class Finished:
 
 
 class Names:
-    """Columns of a flow are told apart by name: a name that another column has already gets the id behind it."""
+    """Columns of a flow are told apart by name: one that another column has already gets a number behind it. Catalyst's
+    ids would differ each time the same query is planned."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
-        self._fresh = 0
+        self._taken: set[str] = set()
+        self._given: dict[int, str] = {}
 
-    def of(self, attribute: Attribute) -> str:
-        known = self._taken.setdefault(attribute.name.lower(), attribute.id)
-        return attribute.name if known == attribute.id else f"{attribute.name}#{attribute.id}"
+    def of(self, attribute: Attribute, text: str = "") -> str:
+        """``text``: what people call it, where its own name says less."""
+        if attribute.id not in self._given:
+            self._given[attribute.id] = self.fresh(text or attribute.name)
+        return self._given[attribute.id]
 
     def fresh(self, text: str) -> str:
         """For a column that is no attribute."""
-        self._fresh += 1
-        name = text if text.lower() not in self._taken else f"{text}'{self._fresh}"
-        self._taken[name.lower()] = -self._fresh
+        name, number = text, 1
+        while name.lower() in self._taken:
+            number += 1
+            name = f"{text}'{number}"
+        self._taken.add(name.lower())
         return name
 
 
@@ -86,8 +92,17 @@ class Shaping:
                 return self._in_hosts(rows, expressions, keep)
             except NotExact:
                 pass  # Spark computes them on the flow's result, which another flow then reads
-        names = [words_of(expression) for expression in expressions]
-        return self._in_source(self.plan(rows, self._chain), expressions, self._fresh(names), keep)
+        return self._in_source(self.plan(rows, self._chain), expressions, keep)
+
+    def only(self, rows: FlowRows, attributes: Sequence[Attribute]) -> Columns:
+        """The rows with these attributes and no other column."""
+        numbers = [rows.number(attribute) for attribute in attributes]
+        schema, used = rows.tree.schema, sorted(set(numbers))
+        if len(used) == len(schema):
+            return Columns(rows.tree, dict(rows.numbers), tuple(numbers))
+        picked = tuple(ColumnRef(number, schema.field(number).type) for number in used)
+        tree = _mapped(rows.tree, Computed(pa.schema([schema.field(number) for number in used]), picked))
+        return Columns(tree, {}, tuple(used.index(number) for number in numbers))
 
     def projected(self, rows: FlowRows, named: Sequence[Any]) -> FlowRows:
         """A Project in the hosts; raises NotExact."""
@@ -111,12 +126,14 @@ class Shaping:
             places[attribute.id] = len(fields)
             fields.append(pa.field(self.names.of(attribute), expression.type, attribute.nullable))
             expressions.append(expression)
-        return FlowRows(_mapped(rows.tree, Computed(pa.schema(fields), tuple(expressions))), attributes, places)
+        tree = _mapped(rows.tree, Computed(pa.schema(fields), tuple(expressions)))
+        return FlowRows(tree, attributes, places, rows.enough)
 
     def filtered(self, rows: FlowRows, condition: Any) -> FlowRows:
         """A Filter in the hosts; raises NotExact."""
         predicate = self._translated(condition, rows)
-        return replace(rows, tree=_mapped(rows.tree, Kept(rows.tree.schema, predicate, words_of(condition))))
+        kept = _mapped(rows.tree, Kept(rows.tree.schema, predicate, words_of(condition)))
+        return replace(rows, tree=kept, enough=None)
 
     def expanded(self, rows: FlowRows, node: Any) -> FlowRows:
         """An Expand in the hosts; raises NotExact."""
@@ -137,7 +154,11 @@ class Shaping:
     def finished(self, rows: FlowRows | UnionRows) -> Finished:
         """The flow that gives these rows; the same one each time."""
         if id(rows) not in self._finished:
-            self._finished[id(rows)] = (rows, self._finish(rows))
+            finished = self._finish(rows)
+            if rows.enough is not None:
+                tree = _mapped(finished.tree, FirstRows(finished.tree.schema, rows.enough))
+                finished = replace(finished, tree=tree)
+            self._finished[id(rows)] = (rows, finished)
         return self._finished[id(rows)][1]
 
     def _finish(self, rows: FlowRows | UnionRows) -> Finished:
@@ -191,10 +212,13 @@ class Shaping:
         if all(isinstance(one, ColumnRef) for one in asked):
             numbers = tuple(one.number for one in asked if isinstance(one, ColumnRef))
             return Columns(rows.tree, dict(rows.numbers), numbers)
-        return self._laid_out(rows, asked, self._fresh(map(words_of, expressions)), keep)
+        return self._laid_out(rows, asked, self._named(expressions), keep)
 
-    def _fresh(self, texts: Iterable[str]) -> list[str]:
-        return [self.names.fresh(text) for text in texts]
+    def _named(self, expressions: Iterable[Any]) -> list[str]:
+        return [
+            self.names.of(Attribute.of(one)) if kind(one) == "AttributeReference" else self.names.fresh(words_of(one))
+            for one in expressions
+        ]
 
     def _laid_out(self, rows: FlowRows, asked: Sequence[Expression], names: Sequence[str], keep: bool) -> Columns:
         """Attributes in their order (if kept), then what was asked for and is no column of the rows."""
@@ -218,14 +242,14 @@ class Shaping:
         where = {attribute.id: place for place, attribute in enumerate(kept)}
         return Columns(tree, where, tuple(places), len(columns) - len(kept))
 
-    def _in_source(self, plan: Any, expressions: Sequence[Any], fresh: Sequence[str], keep: bool) -> Columns:
+    def _in_source(self, plan: Any, expressions: Sequence[Any], keep: bool) -> Columns:
         output = attributes_of(plan)
         ids = [attribute.id for attribute in output]
         plain = [int(one.exprId().id()) if kind(one) == "AttributeReference" else None for one in expressions]
         if all(one in ids for one in plain):
             asked = tuple(ids.index(one) for one in plain if one is not None)
             return Columns(self._source(plan, output), {one: ids.index(one) for one in ids}, asked)
-        return self._laid_in_source(plan, expressions, fresh, keep)
+        return self._laid_in_source(plan, expressions, self._named(expressions), keep)
 
     def _laid_in_source(self, plan: Any, expressions: Sequence[Any], fresh: Sequence[str], keep: bool) -> Columns:
         """As `_laid_out`, by Spark."""
@@ -262,7 +286,7 @@ class Shaping:
     def _united(self, rows: UnionRows, expressions: Sequence[Any], *, keep: bool) -> Columns:
         """All branches in one layout, one union node over two of them after the other."""
         keep = keep or not expressions  # rows without any column could not be counted
-        names = self._fresh(map(words_of, expressions))
+        names = self._named(expressions)
         parts = []
         for branch in rows.branches:
             if isinstance(branch, FlowRows):
@@ -285,7 +309,7 @@ class Shaping:
         return replace(first, tree=tree)
 
 
-def _mapped(tree: Tree, function: Computed | Expanded | Kept) -> Tree:
+def _mapped(tree: Tree, function: Computed | Expanded | Kept | FirstRows) -> Tree:
     return Tree(MapNode(tree.node, function, function.schema), tree.sources)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 from reshape.errors import ReshapeError
+
+LOG = logging.getLogger(__name__)
 
 
 class LeftToSpark(ReshapeError):
@@ -16,7 +20,13 @@ class LeftToSpark(ReshapeError):
         return self.reason
 
 
-def reason_of(error: Exception) -> str:
-    """What an error says, in one line."""
-    text = error.reason if isinstance(error, LeftToSpark) else str(error)
-    return (text.strip().splitlines() or [type(error).__name__])[0]
+def reason_of(error: Exception, what: str) -> str:
+    """Why Spark runs ``what``, in one line. An error that nobody raised on purpose is a fault of ours: it is logged."""
+    if not isinstance(error, ReshapeError):
+        LOG.error("%s stays with Spark because planning it failed; please report this", what, exc_info=error)
+        return f"planning it failed: {_first_line(error)}"
+    return _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

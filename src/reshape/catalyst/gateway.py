@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from reshape.catalyst.errors import LeftToSpark
 from reshape.expressions.translate import session_facts
 from reshape.plan.analysis import kind, scala_list
 from reshape.plan.types import arrow_type
@@ -38,10 +39,16 @@ class Attribute:
 
     @property
     def type(self) -> pa.DataType:
-        """Its type in Arrow."""
+        """Its type in Arrow; raises LeftToSpark where Arrow has none."""
+        from pyspark.errors import PySparkTypeError
         from pyspark.sql.types import _parse_datatype_json_string
 
-        return arrow_type(_parse_datatype_json_string(self.jvm.dataType().json()))
+        try:
+            return arrow_type(_parse_datatype_json_string(self.jvm.dataType().json()))
+        except PySparkTypeError:
+            raise LeftToSpark(
+                f"{self.name} is {self.jvm.dataType().simpleString()}, which Arrow does not have"
+            ) from None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class FlowRows:
     tree: Tree
     attributes: tuple[Attribute, ...]
     numbers: Mapping[int, int]
+    enough: int | None = None  # so many of the rows, whichever come first, are wanted at most
 
     def number(self, attribute: Attribute) -> int:
         return self.numbers[attribute.id]
@@ -39,6 +40,7 @@ class UnionRows:
 
     branches: tuple[SparkRows | FlowRows, ...]
     attributes: tuple[Attribute, ...]
+    enough: int | None = None
 
 
 Rows: TypeAlias = SparkRows | FlowRows | UnionRows

@@ -22,6 +22,7 @@ from reshape.kernels.ordering import Ordering, SortKey
 from reshape.kernels.sort_keys import sorted_order
 from reshape.observe.representativeness import Shown
 from reshape.plan.analysis import kind, scala_list
+from reshape.plan.nodes import MapNode, Node, RowFunction, UnionNode
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -148,7 +149,10 @@ class _Reading:
         if not isinstance(rows, SparkRows):
             if isinstance(rows, UnionRows) and any(isinstance(branch, SparkRows) for branch in rows.branches):
                 return None
-            self.picked = self._shaping.finished(rows).numbers
+            finished = self._shaping.finished(rows)
+            if _is_behind_users_function(finished.tree.node):
+                return None
+            self.picked = finished.numbers
             return {attribute.id: place for place, attribute in enumerate(rows.attributes)}
         numbers = self.read(rows.children[0]) if len(rows.children) == 1 else None
         return None if numbers is None else self._node(rows.plan, numbers)
@@ -185,6 +189,17 @@ class _Reading:
 
     def _translated(self, expression: Any, numbers: dict[int, int]) -> Expression:
         return translate(expression, numbers, self._shaping.gateway.facts)
+
+
+def _is_behind_users_function(node: Node) -> bool:
+    """Whether what is shown of a flow is not yet its result: functions of users are not run for it."""
+    match node:
+        case MapNode():
+            return not isinstance(node.function, RowFunction) or _is_behind_users_function(node.child)
+        case UnionNode():
+            return _is_behind_users_function(node.left) or _is_behind_users_function(node.right)
+        case _:
+            return False
 
 
 def _batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:

@@ -1,7 +1,8 @@
 """From Spark's optimized plan to flows, from the leaves upwards.
 
 What is below the lowest of our operators stays in the sources of flows. What is above the last one, or cannot run in
-hosts, stays with Spark and reads the flows' results. Nothing that goes wrong here is an error: it is a reason.
+hosts, stays with Spark and reads the flows' results. Nothing that goes wrong here is an error for users: it is a
+reason, and what nobody foresaw is logged as well.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from reshape.catalyst import aggregations, joins, sorts, windows
+from reshape.catalyst import aggregations, functions, joins, limits, sorts, windows
 from reshape.catalyst.columns import Shaping
 from reshape.catalyst.errors import LeftToSpark, reason_of
 from reshape.catalyst.gateway import Gateway, attributes_of, is_sparks_own
@@ -18,9 +19,9 @@ from reshape.catalyst.placement import Placement
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows, has_flow
 from reshape.plan.analysis import kind, scala_list
 
-# What becomes of the rows of a node: they are the result's, a limit cuts them, an operator forgets their order, or one
-# that brings rows together takes them, maybe through joins.
-Above = Literal["result", "limit", "operator", "gathered"]
+# What becomes of the rows of a node: they are the result's, a limit cuts them, an operator forgets their order, one
+# that brings rows together takes them, maybe through joins, or a function of rows takes them.
+Above = Literal["result", "limit", "operator", "gathered"] | functions.Called
 
 _LIMITS = ("GlobalLimit", "LocalLimit", "Offset", "Tail")
 
@@ -33,30 +34,31 @@ class Translated:
     placements: tuple[Placement, ...]
 
 
-def translated(gateway: Gateway, shaping: Shaping, plan: Any) -> Translated:
-    """Which parts of an optimized plan flows run."""
-    translator = _Translator(gateway, shaping)
+def translated(gateway: Gateway, shaping: Shaping, plan: Any, *, all_joins: bool = False) -> Translated:
+    """Which parts of an optimized plan flows run. ``all_joins``: also joins that move no rows in Spark."""
+    translator = _Translator(gateway, shaping, all_joins)
     rows = translator.walk(plan, "result")
     inner = [Placement(label, "spark", "it is in a subquery of an expression") for label in _subqueries(plan)]
     placements = (*translator.placements, *inner)
     try:
         shaping.trees(rows)
     except Exception as error:  # parts that cannot be put together are left alone, as those of operators are
-        reason = reason_of(error)
+        reason = reason_of(error, "the query")
         return Translated(SparkRows(plan), tuple(Placement(one.operator, "spark", reason) for one in placements))
     return Translated(rows, placements)
 
 
 class _Translator:
-    def __init__(self, gateway: Gateway, shaping: Shaping) -> None:
+    def __init__(self, gateway: Gateway, shaping: Shaping, all_joins: bool) -> None:
         self._gateway = gateway
         self._shaping = shaping
+        self._all_joins = all_joins
         self.placements: list[Placement] = []
 
     def walk(self, node: Any, above: Above) -> Rows:
         """What a node becomes, its children first."""
         name = kind(node) if is_sparks_own(node) else ""
-        below = _below(name, above)
+        below = functions.called(node) or "operator" if name in functions.MAPS else _below(name, above)
         children = [self.walk(child, below) for child in scala_list(node.children())]
         match name:
             case "Join":
@@ -74,6 +76,10 @@ class _Translator:
                 return self._operator(
                     "window", node, children, lambda: windows.windowed(self._shaping, node, children[0])
                 )
+            case "LocalLimit":
+                return self._passed(
+                    node, children, lambda: self._sparks(node, [limits.ending_early(node, children[0])])
+                )
             case "WindowGroupLimit" if has_flow(children[0]):
                 return children[0]  # it drops rows early that a filter above would drop too
             case "Union":
@@ -81,13 +87,32 @@ class _Translator:
             case "Project" | "Filter" | "Expand":
                 return self._passed(node, children, lambda: self._row_by_row(node, children[0]))
             case _:
+                return self._function(name, node, children, above)
+
+    def _function(self, name: str, node: Any, children: list[Rows], above: Above) -> Rows:
+        """A node with a function in Python, or that brings rows to one; all others are Spark's."""
+        shaping = self._shaping
+        match name:
+            case "MapInArrow" | "MapInPandas" if has_flow(children[0]):
+                return self._operator(
+                    functions.label(node), node, children, lambda: self._row_by_row(node, children[0])
+                )
+            case "FlatMapGroupsInArrow" | "FlatMapGroupsInPandas":
+                return self._operator(
+                    functions.label(node), node, children, lambda: functions.grouped(shaping, node, children[0])
+                )
+            case "RepartitionByExpression" if above in ("by batches", "by partitions"):
+                return self._operator(
+                    "repartition", node, children, lambda: functions.repartitioned(shaping, node, children[0], above)
+                )
+            case _:
                 return self._sparks(node, children)
 
     def _operator(self, label: str, node: Any, children: list[Rows], ours: Callable[[], Rows]) -> Rows:
         try:
             rows = ours()
         except Exception as error:  # of an extension, of a type, of anything: Spark runs the operator
-            self.placements.append(Placement(label, "spark", reason_of(error)))
+            self.placements.append(Placement(label, "spark", reason_of(error, label)))
             return self._sparks(node, children)
         self.placements.append(Placement(label, "reshape"))
         return rows
@@ -96,7 +121,8 @@ class _Translator:
         """What passes rows on as they come: in hosts, or on the results of flows."""
         try:
             return ours()
-        except Exception:  # mostly NotExact: Spark knows more expressions than Arrow
+        except Exception as error:  # mostly NotExact: Spark knows more expressions than Arrow
+            reason_of(error, kind(node))
             return self._sparks(node, children)
 
     def _join(self, node: Any, children: list[Rows], above: Above) -> Rows:
@@ -108,7 +134,7 @@ class _Translator:
     def _left_in_source(self, node: Any, above: Above) -> bool:
         """Whether a join over sources is one that Spark sends a small side to all tasks for. Below an operator of ours
         it would make Spark read rows that hosts read for less."""
-        if not self._gateway.broadcasts(node):
+        if self._all_joins or not self._gateway.broadcasts(node):
             return False
         return above != "gathered" or self._gateway.has_broadcast_hint(node) or not joins.hosts_may_read(node)
 
@@ -162,6 +188,8 @@ class _Translator:
             return self._shaping.projected(child, scala_list(node.projectList()))
         if kind(node) == "Expand":
             return self._shaping.expanded(child, node)
+        if kind(node) in functions.MAPS:
+            return functions.mapped(self._shaping, node, child)
         return self._shaping.filtered(child, node.condition())
 
     def _sparks(self, node: Any, children: list[Rows]) -> SparkRows:

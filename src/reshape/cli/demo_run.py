@@ -192,11 +192,17 @@ class Demo:
         import reshape
 
         tweets, cases = self._tables
-        flow = reshape.read(
-            tweets, name=f"demo-{strategy}", strategy=strategy, workers=WORKERS, hosts=HOSTS, event_log=log
+        counted = tweets.join(cases, "month").groupBy("month").agg(*_counted())
+        flow = reshape.flow(
+            counted,
+            name=f"demo-{strategy}",
+            strategy=strategy,
+            workers=WORKERS,
+            hosts=HOSTS,
+            event_log=log,
+            joins="all",
         )
-        joined = flow.join(cases, "month")
-        return joined.tuned(cost_s_per_row=self.cost_s).groupBy("month").agg(*_counted())
+        return flow.tuned("join", cost_s_per_row=self.cost_s)
 
 
 def _with_month(df: DataFrame) -> DataFrame:

@@ -70,6 +70,7 @@ class ControlPlane:
         self._news = threading.Condition(self._lock)
         self._actions: deque[Callable[[], None]] = deque()
         self._stopped = False
+        self._enough = False
         self._clock = PausableClock()
         self.ports: dict[PortId, PortControl] = {}
         for operator in plan.operators:
@@ -106,7 +107,9 @@ class ControlPlane:
             control.line.clock(self.now)
             try:
                 answer = control.reported(report)
-                return replace(answer, paused=self.paused) if isinstance(answer, NewestTable) else answer
+                if not isinstance(answer, NewestTable):
+                    return answer
+                return replace(answer, paused=self.paused, enough=self._enough)
             except Exception as error:  # the task that reports has no part in it
                 self._actions.append(self._failed(port, error))
                 self._news.notify_all()
@@ -224,6 +227,11 @@ class ControlPlane:
     @property
     def paused(self) -> bool:
         return self._clock.paused
+
+    def enough(self) -> None:
+        """Routers that start from now on have nothing to send."""
+        with self._news:
+            self._enough = True
 
     def pause(self) -> None:
         """Brains are not asked, and no time passes for them, until ``resume``."""

@@ -32,13 +32,14 @@ from reshape.observe.representativeness import Shown
 from reshape.plan.balancing import brain_of
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import TaskLost
-from reshape.protocol.orders import Abort, EndInput, Pause, Resume
+from reshape.protocol.orders import Abort, EndInput, Enough, Pause, Resume
 from reshape.protocol.reports import (
     Answer,
     AttemptReport,
     Failed,
     Leaving,
     OperatorDone,
+    PortReport,
     Progress,
     RouterCounted,
     RouterEnded,
@@ -72,6 +73,7 @@ class Outcome:
     failure: FlowFailed | None = None
     may_retry: bool = False
     story: tuple[str, ...] = ()
+    enough: bool = False  # have there been as many rows as are wanted?
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def hear_why(self, where: str, cause: str, *, may_retry: bool) -> None:
@@ -118,7 +120,12 @@ class Execution:
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
 
         def run_source(source: int) -> int:
-            rows = self._splits.run(source) if source in scans else by_cluster(source)
+            try:
+                rows = self._splits.run(source) if source in scans else by_cluster(source)
+            except Exception:
+                if not self._outcome.enough:
+                    raise
+                rows = 0  # it was cancelled: nobody wants the rest
             self.sources.ended(source)
             return rows
 
@@ -191,6 +198,7 @@ class Execution:
             case Progress():
                 self.control.host_report(report)
                 self.result.book(report)
+                self._end_if_enough()
                 if self.finished:
                     self._showing.after_end()
             case OperatorDone():
@@ -211,12 +219,20 @@ class Execution:
                 self.sources.begins(report.source, report.stage)
                 return self._source_tasks.begins(sender.task, report)
             case _:
-                if isinstance(report, RouterCounted | RouterEnded):
-                    self.sources.book(sender.task, report.read, ended=isinstance(report, RouterEnded))
-                if isinstance(report, RouterEnded):
-                    self._bounds.ended((report.operator, report.port), sender.task)
-                return self.control.reported(report)
+                return self._port_reported(sender, report)
         return None
+
+    def _port_reported(self, sender: Sender, report: PortReport) -> Answer | None:
+        """What a task says about one input. The end of its router is booked there before anybody acts on it."""
+        if isinstance(report, RouterCounted):
+            self.sources.book(sender.task, report.read, ended=False)
+        if not isinstance(report, RouterEnded):
+            return self.control.reported(report)
+        self.sources.book(sender.task, report.read, ended=True)
+        self._bounds.ended((report.operator, report.port), sender.task)
+        answer = self.control.reported(report)
+        self._source_tasks.ended(sender.task)
+        return answer
 
     def workers(self) -> tuple[WorkerProgress, ...]:
         """How every worker of every operator is doing, as of the newest reports."""
@@ -306,6 +322,25 @@ class Execution:
         self._source_tasks.close()
         self.control.stop()
         self._showing.end(f"the result is complete after {self.control.now:.1f} s", failed=False)
+
+    def _end_if_enough(self) -> None:
+        """A limit needs no more rows than these: sources end where they are, and what waits is dropped. All else is as
+        at any end, so that no task is left behind."""
+        wanted = self._plan.enough_rows
+        if wanted is None or self.result.given() < wanted:
+            return
+        with self._outcome.lock:
+            if self._outcome.enough or self.over:
+                return
+            self._outcome.enough = True
+        LOG.info("flow %s: attempt %d has the %d rows that are wanted", self._plan.name, self.attempt, wanted)
+        self.control.enough()
+        self.control.note("enough", text=f"there are {wanted:,} rows, as many as are wanted: no more are read")
+        self._splits.enough()
+        self._inputs.enough()
+        self.board.post("all", Enough())
+        # Spark would read on, whatever its tasks do with the rows. Hosts have all that those have sent.
+        self._source_tasks.enough(lambda: self._cluster.cancel_sources(self.attempt))
 
     def _left(self, sender: Sender) -> None:
         """Spark ends hosts of a job that is cancelled, or of which a part was lost: no result will come of the rest."""

@@ -37,6 +37,7 @@ class Inputs:
         }
         self._waiting = [source for operator in plan.operators for port in operator.ports for source in port.sources]
         self._threads: list[threading.Thread] = []
+        self._enough = False
         self._done_hosts: dict[int, set[int]] = {operator.id: set() for operator in plan.operators}
 
     def start(self) -> None:
@@ -50,6 +51,11 @@ class Inputs:
         """Start no more sources."""
         with self._lock:
             self._waiting.clear()
+
+    def enough(self) -> None:
+        """Sources whose turn has not come yet have no rows for anybody."""
+        with self._lock:
+            self._enough = True
 
     def producer_ended(self, port: PortId) -> None:
         with self._lock:
@@ -111,7 +117,7 @@ class Inputs:
 
     def _run(self, source: int) -> None:
         try:
-            rows = self._run_source(source)
+            rows = 0 if self._enough else self._run_source(source)
         except Exception as error:
             self._on_failed(source, error)
             return

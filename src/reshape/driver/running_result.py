@@ -113,6 +113,11 @@ class RunningResult:
         known = sum(preview.rows.num_rows for preview in shown)
         return GroupsShown(groups, processed, more + max(0, known - groups.rows.num_rows))
 
+    def given(self) -> int:
+        """Rows that hosts have given as the result."""
+        with self._lock:
+            return sum(each.emitted for each in self._all() if self._plan.operators[each.operator].target is None)
+
     def left_out(self) -> int:
         """How many more rows workers have than they show, as far as they say."""
         with self._lock:

@@ -40,6 +40,8 @@ class SourceTasks:
         self._news = threading.Condition()
         self._over = False
         self._senders: dict[tuple[int, int], SourceBegins] = {}  # by source and partition
+        self._sending: set[str] = set()
+        self._when_idle: Callable[[], None] | None = None
 
     def begins(self, name: str, task: SourceBegins) -> MayBegin | None:
         """May this task send its partition? None when nobody may any more."""
@@ -47,14 +49,32 @@ class SourceTasks:
             first = self._senders.setdefault((task.source, task.partition), task)
             if self._over:
                 return None
-        if first == task:
-            return MayBegin(now=True)
+            if first == task:
+                self._sending.add(name)
+                return MayBegin(now=True)
         again = self._why_again(first, task)
         if again is not None:
             self._on_again(name, again)
             return None
         with self._news:  # a copy of a task that sends: Spark ends it with the other one
             return None if self._news.wait_for(lambda: self._over, POLL_S) else MayBegin(now=False)
+
+    def ended(self, name: str) -> None:
+        """A task has sent its last row."""
+        with self._news:
+            self._sending.discard(name)
+            idle = None if self._sending else self._when_idle
+        if idle is not None:
+            idle()
+
+    def enough(self, when_idle: Callable[[], None]) -> None:
+        """No more tasks may begin; call when those that send have ended."""
+        self.close()
+        with self._news:
+            self._when_idle = when_idle
+            idle = not self._sending
+        if idle:
+            when_idle()
 
     def close(self) -> None:
         """The attempt is over."""

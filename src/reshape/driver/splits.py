@@ -72,6 +72,12 @@ class SplitDealer:
             self._rows[report.source][report.host] = report.rows
             self._news.notify_all()
 
+    def enough(self) -> None:
+        """No more splits are wanted; those that are being read are the last."""
+        with self._news:
+            for left in self._left.values():
+                left.clear()
+
     def close(self) -> None:
         """The attempt has failed: no more splits."""
         with self._news:

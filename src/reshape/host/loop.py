@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
 from reshape.exchange.queues import HostQueues
 from reshape.exchange.worker_queue import Item
-from reshape.host.functions import through_functions
 from reshape.host.inbox import Inbox
 from reshape.host.moves.moves import HostMoves
 from reshape.host.outputs import Outputs
@@ -26,7 +26,18 @@ from reshape.host.previews import Previews
 from reshape.host.worker import Worker, Workers
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import Aborted
-from reshape.protocol.orders import Abort, EndInput, InputEnding, Order, Pause, ReadSource, Resume, UseBounds, UseTable
+from reshape.protocol.orders import (
+    Abort,
+    EndInput,
+    Enough,
+    InputEnding,
+    Order,
+    Pause,
+    ReadSource,
+    Resume,
+    UseBounds,
+    UseTable,
+)
 from reshape.protocol.reports import Progress
 from reshape.sender.flushing import FLUSH_S
 
@@ -65,13 +76,20 @@ class HostLoop:
         self._ended_ports: set[tuple[int, int]] = set()
         self._ending: set[tuple[int, int]] = set()  # all rows have been sent; some may wait
         self._worked = False  # since the last progress
-        self._paused = False
+        self._mode: Literal["work", "pause", "drop"] = "work"  # the last: no more rows are wanted
         self._flush_at = 0.0
         # Later operators first: what is nearest to the result moves on, and queues stay short.
         self._turns = [deque(workers.of(operator.id)) for operator in reversed(plan.operators)]
 
     def run(self, stop: threading.Event) -> None:
         """Work until all operators are done, an order aborts the run, or ``stop`` is set."""
+        try:
+            self._run(stop)
+        finally:
+            for worker in self._workers:
+                worker.close()
+
+    def _run(self, stop: threading.Event) -> None:
         while not stop.is_set():
             for order in self._inbox.orders():
                 self._obey(order)
@@ -82,7 +100,7 @@ class HostLoop:
             if self._outputs.all_done:
                 self._progress.show(self._progress_now(last=True))  # what is shown from now on is complete
                 return
-            if self._paused:
+            if self._mode == "pause":
                 self._queues.wait_for_rows(IDLE_S)
             elif self._step():
                 self._worked = True
@@ -104,13 +122,22 @@ class HostLoop:
             case UseTable():
                 self._outputs.use_table(order)
             case Pause() | Resume():
-                self._paused = isinstance(order, Pause)
-                self._queues.pause(self._paused)
-                self._worked = True  # those who look at a paused flow see how it stands
+                self._pause(isinstance(order, Pause))
+            case Enough():
+                self._pause(False)
+                self._mode = "drop"
+                for worker in self._workers:
+                    worker.drop_output()
             case Abort():
                 raise Aborted(order.where, order.cause)
             case _:
                 self._moves.obey(order)
+
+    def _pause(self, paused: bool) -> None:
+        if self._mode != "drop":
+            self._mode = "pause" if paused else "work"
+        self._queues.pause(self._mode == "pause")
+        self._worked = True  # those who look at a paused flow see how it stands
 
     def _show_progress(self, *, at_once: bool = False) -> None:
         if self._progress.is_due(at_once=at_once):
@@ -206,10 +233,10 @@ class HostLoop:
         """Run an operator, up to the first that it gives."""
         started = time.monotonic()
         with _named(worker):
-            output = make()
+            output = iter(()) if self._mode == "drop" else make()
         worker.steps.spend(time.monotonic() - started)
-        functions, schema = worker.operator.functions, worker.operator.output
-        worker.output = through_functions(functions, output, schema, worker.steps.mapped) if functions else output
+        functions = None if self._mode == "drop" else worker.functions
+        worker.output = output if functions is None else functions.through(output, last=worker.finishing)
         self._emit_next(worker)
 
     def _emit_next(self, worker: Worker) -> None:

@@ -8,6 +8,7 @@ from math import ceil
 
 import pyarrow as pa
 
+from reshape.host.functions import WorkerFunctions
 from reshape.host.pace import Steps
 from reshape.operators.base import Operator
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
@@ -78,8 +79,11 @@ class Worker:
     of_owner: list[dict[int, int]] = field(default_factory=list)  # rows processed per port, by whose they were
     emitted: int = 0
     steps: Steps = field(default_factory=Steps)
+    functions: WorkerFunctions | None = None  # users' own, behind the operator
 
     def __post_init__(self) -> None:
+        if self.operator.functions:
+            self.functions = WorkerFunctions(self.operator.functions, self.operator.output, self.steps.mapped)
         ports = len(self.operator.ports)
         self.ended = [False] * ports
         self.processed = [0] * ports
@@ -101,6 +105,16 @@ class Worker:
     @property
     def own(self) -> Operator:
         return self.logic(self.number)
+
+    def drop_output(self) -> None:
+        """Nobody wants what its newest step still has to give, nor that its rows cost what they are to cost."""
+        self.output = None if self.output is None else iter(())
+        self.cost = EmulatedCost(0.0)
+
+    def close(self) -> None:
+        """Let go of functions that are still at work."""
+        if self.functions is not None:
+            self.functions.close()
 
     @property
     def name(self) -> str:

@@ -20,8 +20,7 @@ def specs() -> tuple[type[Spec], ...]:
     from reshape.operators.group_map import GroupMapSpec
     from reshape.operators.hash_join import JoinSpec
     from reshape.operators.relay import RelaySpec
-    from reshape.operators.set_ops import DistinctSpec, SetProbeSpec
     from reshape.operators.sort import SortSpec
     from reshape.operators.window import WindowSpec
 
-    return GroupBySpec, GroupMapSpec, JoinSpec, RelaySpec, DistinctSpec, SetProbeSpec, SortSpec, WindowSpec
+    return GroupBySpec, GroupMapSpec, JoinSpec, RelaySpec, SortSpec, WindowSpec

@@ -1,24 +1,17 @@
-"""Spark's analyzer as a reader of expressions: what it makes of them says which columns and functions are meant."""
+"""Spark's plans and expressions, as the JVM gateway shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reshape.errors import FlowError, ReshapeError
-from reshape.plan.types import to_spark
+from reshape.errors import ReshapeError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 
 class NotSupported(ReshapeError):
-    """An expression that a flow cannot run, with what it can.
-
-    >>> print(reshape.NotSupported("agg", "rand()", "use columns and expressions of one row"))
-    agg cannot use rand(); use columns and expressions of one row
-    """
+    """An expression that a flow cannot run, with what it can. It becomes the reason why Spark does."""
 
     def __init__(self, what: str, expression: str, instead: str) -> None:
         super().__init__(what, expression, instead)
@@ -30,74 +23,8 @@ class NotSupported(ReshapeError):
         return f"{self.what} cannot use {self.expression}; {self.instead}"
 
 
-class Input:
-    """The rows that expressions are about: a DataFrame that a flow reads, or the output of an operator.
-
-    Spark can compute expressions of the first in the source's own job (``computes``). For the second there is an empty
-    DataFrame of the same schema, and only its plain columns can be used.
-    """
-
-    def __init__(self, df: DataFrame, *, computes: bool) -> None:
-        self.df = df
-        self.computes = computes
-        self._attributes = scala_list(analyzed(df).output())
-        self._numbers = {attribute.exprId().id(): number for number, attribute in enumerate(self._attributes)}
-
-    @classmethod
-    def of_operator(cls, spark: SparkSession, schema: pa.Schema) -> Input:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in to_spark(schema)]
-        return cls(spark.range(0).select(*columns), computes=False)
-
-    @property
-    def columns(self) -> list[str]:
-        return [str(attribute.name()) for attribute in self._attributes]
-
-    def number(self, expression: Any) -> int | None:
-        """The number of the column that an expression is; None if it is more than a column."""
-        if kind(expression) != "AttributeReference":
-            return None
-        return self._numbers.get(expression.exprId().id())
-
-    def covers(self, expression: Any) -> bool:
-        """Whether an expression is about these rows alone, not about what the analyzer has put between."""
-        return all(one.exprId().id() in self._numbers for one in scala_list(expression.references().toSeq()))
-
-    def column(self, number: int) -> Column:
-        """A column by number, also where names are there twice or have dots."""
-        return as_column(self._attributes[number])
-
-    def ask(self, what: str, build: Callable[[DataFrame], DataFrame]) -> Any:
-        """The analyzed plan of a query on these rows. Unknown columns get an error that lists the known ones."""
-        from pyspark.errors import AnalysisException
-
-        try:
-            return analyzed(build(self.df))
-        except AnalysisException as error:
-            condition = error.getCondition() or ""
-            names = ", ".join(self.columns)
-            if condition.startswith("UNRESOLVED_COLUMN"):
-                name = (error.getMessageParameters() or {}).get("objectName", "?").replace("`", "")
-                raise FlowError(f"{what}: column {name!r} is not among {names}") from error
-            if condition.startswith(("MISSING_ATTRIBUTES", "CANNOT_RESOLVE_DATAFRAME_COLUMN")):
-                raise FlowError(
-                    f"{what}: a column of another DataFrame is used; name columns of the flow as texts or by "
-                    f"F.col(name): {names}"
-                ) from error
-            raise
-
-    def refuse(self, what: str, expression: Any) -> NotSupported:
-        """The error for an expression where only a plain column will do."""
-        return NotSupported(
-            what,
-            expression.sql(),
-            "behind another operator only plain columns can be used; compute it in the DataFrame that the flow reads, "
-            f"or by mapInArrow before. Columns here: {', '.join(self.columns)}",
-        )
-
-
 def analyzed(df: DataFrame) -> Any:
+    """Its analyzed plan."""
     return df._jdf.queryExecution().analyzed()
 
 
@@ -124,11 +51,3 @@ def kind(expression: Any) -> str:
 
 def scala_list(sequence: Any) -> list[Any]:
     return [sequence.apply(index) for index in range(sequence.length())]
-
-
-def named_expressions(source: Input, what: str, columns: Sequence[Any]) -> list[Any]:
-    """Plain expressions, resolved; aggregates, generators and the like are not."""
-    plan = source.ask(what, lambda df: df.select(*columns))
-    if kind(plan) != "Project":
-        raise NotSupported(what, ", ".join(map(str, columns)), "use columns and expressions of one row")
-    return scala_list(plan.projectList())

@@ -8,10 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from reshape.conf import FlowSettings
-from reshape.operators.recast import Recast
-from reshape.plan.nodes import MapNode, Node, OperatorNode, RowFunction, SourceNode, UnionNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, RowFunction, SourceNode, UnionNode, function_name
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
-from reshape.plan.sendable import function_name
 from reshape.plan.types import type_name
 
 
@@ -22,14 +20,10 @@ def explained(root: Node, plan: PhysicalPlan, settings: FlowSettings, readings: 
     for operator in plan.operators:
         if operator.target is None:
             lines += _operator(operator, plan, sources)
-    if not plan.operators:
-        lines += _source(*sources[0], None)
     return "\n".join(lines)
 
 
 def _head(plan: PhysicalPlan, settings: FlowSettings) -> str:
-    if not plan.operators:
-        return f"flow {plan.name!r}: no operator, so Spark alone runs it"
     hosts = ", ".join(f"host {host}: {_range(plan.workers_of(host))}" for host in range(plan.hosts))
     disk = "disk, encrypted" if settings.encrypt else "disk"
     return (
@@ -79,16 +73,11 @@ def _facts(operator: PhysicalOperator, plan: PhysicalPlan) -> list[str]:
     return facts
 
 
-def _source(source: SourceNode, reading: str, plan: PhysicalPlan | None) -> list[str]:
-    lines = [f"source {source.number}"]
-    by_spark = plan is None or reading.startswith("read by Spark")
-    if plan is not None:
-        lines.append(f"  {reading}")
-        if by_spark:
-            lines.append(f'  Spark job: "{plan.source_job(source.number)}"')
-    if source.projected:
-        lines.append(f"  computed by {'Spark' if by_spark else 'hosts'}: {', '.join(source.projected)}")
-    lines.append(f"  {'sends' if plan is not None else 'output'}: {_columns(source.schema)}")
+def _source(source: SourceNode, reading: str, plan: PhysicalPlan) -> list[str]:
+    lines = [f"source {source.number}", f"  {reading}"]
+    if reading.startswith("read by Spark"):
+        lines.append(f'  Spark job: "{plan.source_job(source.number)}"')
+    lines.append(f"  sends: {_columns(source.schema)}")
     return lines
 
 
@@ -98,8 +87,6 @@ def _role(operator: PhysicalOperator, port: int) -> str:
 
 
 def _function(function: Any) -> str:
-    if isinstance(function, Recast):
-        return f"then casts to: {_columns(function.schema)}"
     if isinstance(function, RowFunction):
         return str(function)
     return f"then the user's function {function_name(function)}"

@@ -10,16 +10,23 @@ from inspect import getfullargspec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.types as pat
 
-from reshape.operators.aggregates.description import Aggregate, SparkCall
+from reshape.errors import ReshapeError
+from reshape.operators.aggregates.description import SparkCall
 from reshape.operators.aggregates.of_rows import OfRows
+from reshape.operators.aggregates.user_defined import UserAggregate, UserDefined
 from reshape.plan.analysis import kind, scala_list
 from reshape.plan.types import arrow_type, to_spark
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
+
+
+class NotSendable(ReshapeError):
+    """A Python function of Spark's plan that hosts could not call as Spark does."""
 
 
 class Form(IntEnum):
@@ -51,8 +58,8 @@ class Conversion:
     nullable_integers: bool
 
     @classmethod
-    def of(cls, df: DataFrame) -> Conversion:
-        conf = df.sparkSession.conf
+    def in_session(cls, spark: SparkSession) -> Conversion:
+        conf = spark.conf
 
         def on(key: str) -> bool:
             return str(conf.get(key)).lower() == "true"
@@ -65,14 +72,18 @@ class Conversion:
             on("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),
         )
 
+    def local(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows as Spark gives them to functions: with the time zone of the session."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return rows.cast(to_arrow_schema(to_spark(rows.schema), timezone=self.timezone))
+
     def series(self, rows: pa.RecordBatch) -> list[Any]:
         """The columns for pandas. Spark gives it the wall clock of the session, and Arrow that of UTC."""
         from pyspark.sql.conversion import ArrowBatchTransformer
-        from pyspark.sql.pandas.types import to_arrow_schema
 
-        local = to_arrow_schema(to_spark(rows.schema), timezone=self.timezone)
         return ArrowBatchTransformer.to_pandas(
-            pa.Table.from_batches([rows.cast(local)]),
+            pa.Table.from_batches([self.local(rows)]),
             timezone=self.timezone,
             prefer_int_ext_dtype=self.nullable_integers,
         )
@@ -95,13 +106,15 @@ class Conversion:
 
 @dataclass(frozen=True)
 class UserGroupFunction:
-    """A function of a group's rows, or of its key and its rows."""
+    """A function of a group's rows, or of its key and its rows. ``values`` are the columns that it sees, and under
+    which names; all of them if none is given."""
 
     function: Callable[..., Any]
     form: Form
     keys: tuple[int, ...]
     schema: StructType
     conversion: Conversion
+    values: tuple[tuple[int, str], ...] = ()
 
     def __call__(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if self.form in (Form.PANDAS, Form.PANDAS_PARTS):
@@ -114,18 +127,20 @@ class UserGroupFunction:
         from pyspark.worker import verify_return_type
 
         wanted = to_arrow_schema(self.schema, timezone="UTC")
-        key = tuple(rows.column(number)[0] for number in self.keys)
+        local = self.conversion.local(rows)
+        key = tuple(local.column(number)[0] for number in self.keys)
+        seen = pa.RecordBatch.from_arrays(*self._seen(local.columns, local.schema.names))
         if self.form == Form.ARROW:
-            table = self._called(key, pa.Table.from_batches([rows]))
+            table = self._called(key, pa.Table.from_batches([seen]))
             verify_return_type(table, pa.Table)
             found: Iterator[Any] = iter((table,))
         else:
-            found = iter(self._called(key, iter((rows,))))
+            found = iter(self._called(key, iter((seen,))))
         for one in found:
             if self.form == Form.ARROW_PARTS:
                 verify_return_type(one, pa.RecordBatch)
             fitting = ArrowBatchTransformer.enforce_schema(
-                one, wanted, arrow_cast=False, reorder_by_name=self.conversion.by_name
+                _in_utc(one), wanted, arrow_cast=False, reorder_by_name=self.conversion.by_name
             )
             yield from fitting.to_batches() if isinstance(fitting, pa.Table) else (fitting,)
 
@@ -134,11 +149,18 @@ class UserGroupFunction:
 
         series = self.conversion.series(rows)
         key = tuple(series[number].iloc[0] for number in self.keys)
-        frame = pd.concat(series, axis=1)
+        columns, names = self._seen(series, rows.schema.names)
+        frame = pd.concat([column.rename(name) for column, name in zip(columns, names, strict=True)], axis=1)
         if self.form == Form.PANDAS:
             yield self._arrow(self._called(key, frame))
         else:
             yield from map(self._arrow, self._called(key, iter((frame,))))
+
+    def _seen(self, columns: Sequence[Any], names: Sequence[str]) -> tuple[list[Any], list[str]]:
+        """The columns that the function sees, and their names."""
+        if not self.values:
+            return list(columns), list(names)
+        return [columns[number] for number, _ in self.values], [name for _, name in self.values]
 
     def _arrow(self, frame: pd.DataFrame) -> pa.RecordBatch:
         from pyspark.sql.conversion import ArrowBatchTransformer
@@ -150,6 +172,17 @@ class UserGroupFunction:
     def _called(self, key: tuple[Any, ...], rows: Any) -> Any:
         # PySpark counts as well: a function of one argument gets no key.
         return self.function(rows) if len(getfullargspec(self.function).args) == 1 else self.function(key, rows)
+
+
+def _in_utc(rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+    """Moments as they are sent. Functions see them in the zone of the session, and may give them back so, which Spark
+    itself takes for another type."""
+    utc = pa.timestamp("us", "UTC")
+    zoned = [pat.is_timestamp(kind) and kind.tz is not None and kind.unit == "us" for kind in rows.schema.types]
+    if not any(zoned):
+        return rows
+    fields = [field.with_type(utc) if moment else field for field, moment in zip(rows.schema, zoned, strict=True)]
+    return rows.cast(pa.schema(fields))
 
 
 @dataclass(frozen=True)
@@ -170,7 +203,7 @@ class UserValueFunction:
         if self.form in (ValueForm.PANDAS, ValueForm.PANDAS_PARTS):
             value = self._called(self.conversion.series(rows))
             return self.conversion.arrow(pd.Series([value]), self.kind).column(0)
-        value = pa.RecordBatch.from_arrays([pa.array([self._called(rows.columns)])], ["_0"])
+        value = pa.RecordBatch.from_arrays([pa.array([self._called(self.conversion.local(rows).columns)])], ["_0"])
         wanted = to_arrow_schema(StructType([StructField("_0", self.kind)]), timezone="UTC")
         return ArrowBatchTransformer.enforce_schema(value, wanted).column(0)
 
@@ -180,19 +213,54 @@ class UserValueFunction:
         return self.function(iter((columns[0] if len(columns) == 1 else tuple(columns),)))
 
 
-def python_aggregate(call: SparkCall, df: DataFrame) -> Aggregate:
-    """A grouped pandas or Arrow UDF (Spark's PythonUDAF) as an aggregate."""
-    from pyspark import cloudpickle
+def value_of_group(aggregate: UserAggregate, names: Sequence[str]) -> Callable[..., Any]:
+    """A user's own aggregate as a function for PySpark's grouped Arrow UDFs: columns in, one value out. It carries the
+    aggregate, which flows run part by part.
+
+    A plain function with attributes, not an object of a class: Spark's tasks may run it where this package is not.
+    """
+    columns_of = list(names)
+
+    def value(*columns: pa.Array) -> pa.Scalar:
+        import pyarrow
+
+        rows = pyarrow.RecordBatch.from_arrays(list(columns), names=columns_of)
+        found = aggregate.finish(aggregate.update(aggregate.init(), rows))
+        return pyarrow.scalar(found, aggregate.output_type)
+
+    value.__name__ = value.__qualname__ = type(aggregate).__name__
+    value.aggregate = aggregate  # type: ignore[attr-defined]
+    value.names = tuple(names)  # type: ignore[attr-defined]
+    return value
+
+
+def user_aggregate(call: SparkCall, conversion: Conversion) -> UserDefined | OfRows:
+    """A grouped pandas or Arrow UDF (Spark's PythonUDAF): what `value_of_group` marks part by part, others at once."""
     from pyspark.sql.types import _parse_datatype_json_string
 
     udf = call.function
-    made = udf.func()
     number = int(udf.evalType())
-    named = any(kind(child) == "NamedArgumentExpression" for child in scala_list(udf.children()))
-    if named or number not in set(ValueForm) or not made.broadcastVars().isEmpty():
-        raise call.refused("use a function without named arguments and broadcast variables")
-    loaded = cloudpickle.loads(bytes(made.command().unsafeArray()))
-    spark_kind = _parse_datatype_json_string(udf.dataType().json())
-    function = UserValueFunction(loaded[0], ValueForm(number), spark_kind, Conversion.of(df))
+    if number not in set(ValueForm):
+        raise call.refused("use a grouped pandas or Arrow UDF")
+    try:
+        function = function_of(udf)
+    except NotSendable as error:
+        raise call.refused(str(error)) from None
     columns = tuple(call.column(argument) for argument in range(call.arguments))
-    return OfRows(call.name, columns, function, arrow_type(spark_kind), str(udf.name()))
+    if isinstance(aggregate := getattr(function, "aggregate", None), UserAggregate):
+        return UserDefined(call.name, columns, aggregate, tuple(function.names))
+    spark_kind = _parse_datatype_json_string(udf.dataType().json())
+    of_value = UserValueFunction(function, ValueForm(number), spark_kind, conversion)
+    return OfRows(call.name, columns, of_value, arrow_type(spark_kind), str(udf.name()))
+
+
+def function_of(udf: Any) -> Any:
+    """The function of a Python UDF in Spark's plan; raises where hosts could not call it as Spark does."""
+    from pyspark import cloudpickle
+
+    made = udf.func()
+    if any(kind(child) == "NamedArgumentExpression" for child in scala_list(udf.children())):
+        raise NotSendable("it has named arguments")
+    if not made.broadcastVars().isEmpty():
+        raise NotSendable("it has broadcast variables, or is so large that Spark makes it one")
+    return cloudpickle.loads(bytes(made.command().unsafeArray()))[0]

@@ -45,11 +45,10 @@ class RowFunction(Protocol):
 
 @dataclass(frozen=True)
 class SourceNode:
-    """A DataFrame; ``number`` is its place in the flow's list of them. ``projected`` tells what Spark selects."""
+    """A DataFrame; ``number`` is its place in the flow's list of them."""
 
     number: int
     schema: pa.Schema
-    projected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,3 +84,9 @@ class UnionNode:
 
 
 Node = SourceNode | MapNode | OperatorNode | UnionNode
+
+
+def function_name(function: Any) -> str:
+    """What people call a function, also where ours calls it."""
+    function = getattr(function, "function", function)
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__).replace("<locals>.", "")

@@ -12,6 +12,7 @@ from reshape.control.profile import Split
 from reshape.control.strategies import STRATEGIES
 from reshape.errors import FlowError
 from reshape.kernels.ordering import Ordering
+from reshape.operators.first_rows import FirstRows
 from reshape.operators.spec import Combiner, Spec
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -158,6 +159,13 @@ class PhysicalPlan:
     def output(self) -> pa.Schema:
         """The rows of the result."""
         return next(operator.output for operator in self.operators if operator.target is None)
+
+    @property
+    def enough_rows(self) -> int | None:
+        """How many rows of the result, whichever come first, are enough; None if all are wanted."""
+        last = [operator for operator in self.operators if operator.target is None]
+        cuts = [cut for operator in last for cut in operator.functions[-1:] if isinstance(cut, FirstRows)]
+        return max(cut.rows for cut in cuts) if cuts and len(cuts) == len(last) else None
 
     @property
     def result_keys(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +12,8 @@ from reshape.control.balancing import Balancing
 from reshape.kernels.keys import comparable
 from reshape.operators.relay import RelaySpec
 from reshape.operators.spec import Spec
-from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, Tuning, UnionNode
+from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, Tuning, UnionNode, function_name
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
-from reshape.plan.sendable import function_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +25,14 @@ class _Output:
     operators: tuple[int, ...] = ()
 
 
-Tuned = Callable[[dict[str, Any]], tuple[Balancing, float]]
+# The strategy and the emulated cost of an operator, by its label and its own settings.
+Tuned = Callable[[str, Mapping[str, Any]], tuple[Balancing, float]]
 
 
 class Planner:
     """Places a tree; inputs of an operator are planned before it, so operators come in the order of the flow."""
 
-    def __init__(self, tuned: Tuned = lambda _: (Balancing(), 0.0), *, combine: bool = False) -> None:
-        """``tuned`` gives the strategy and the emulated cost of an operator that has settings of its own."""
+    def __init__(self, tuned: Tuned = lambda *_: (Balancing(), 0.0), *, combine: bool = False) -> None:
         self._operators: list[PhysicalOperator] = []
         self._tuned = tuned
         self._combine = combine
@@ -66,6 +65,7 @@ class Planner:
 
     def _add(self, spec: Spec, inputs: Sequence[_Output], tuning: Tuning = ()) -> _Output:
         number = len(self._operators)
+        label = f"{spec.label} (operator {number})"
         ports = []
         for index, port in enumerate(spec.ports):
             rows = inputs[port.input]
@@ -74,11 +74,11 @@ class Planner:
             )
             for producer in rows.operators:
                 self._operators[producer] = replace(self._operators[producer], target=(number, index))
-        mitigation, cost = self._tuned(dict(tuning))
+        mitigation, cost = self._tuned(label, dict(tuning))
         self._operators.append(
             PhysicalOperator(
                 number,
-                f"{spec.label} (operator {number})",
+                label,
                 spec,
                 tuple(ports),
                 spec.output_schema,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reshape.operators.spec import chosen
-from reshape.plan.analysis import Input
+from reshape.plan.analysis import analyzed, as_column
 from reshape.plan.nodes import MapNode, Node, OperatorNode, RowFunction, SourceNode, UnionNode
 from reshape.plan.tree import Tree
 
@@ -48,12 +48,9 @@ class _Pruning:
         if need == _all(node):
             return node, need
         df = self.sources[node.number]
-        source = Input(df, computes=True)
-        self.sources[node.number] = df.select(*(source.column(number) for number in need))
-        texts = node.projected or tuple(node.schema.names)
-        if len(texts) == len(node.schema):
-            texts = tuple(texts[number] for number in need)
-        return SourceNode(node.number, chosen(node.schema, need), texts), need
+        columns = analyzed(df).output()
+        self.sources[node.number] = df.select(*(as_column(columns.apply(number)) for number in need))
+        return SourceNode(node.number, chosen(node.schema, need)), need
 
     def _union(self, node: UnionNode, need: list[int]) -> Narrowed:
         if not _exact(node):

@@ -31,6 +31,11 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class Enough:
+    """The result needs no more rows: send none, and drop those that wait as if they had been processed."""
+
+
+@dataclass(frozen=True, slots=True)
 class UseTable:
     """Routers that feed this input use the table from their next batch on and say so.
 
@@ -147,7 +152,7 @@ class SendBacklog(TransferOrder):
 
 # What moves state and rows of workers.
 MoveOrder = Replicate | Hold | Give | Withdraw | Forget | SendBacklog | GatherScattered
-Order = Abort | Pause | Resume | UseTable | UseBounds | ReadSource | InputEnding | EndInput | MoveOrder
+Order = Abort | Pause | Resume | Enough | UseTable | UseBounds | ReadSource | InputEnding | EndInput | MoveOrder
 
 
 @dataclass(frozen=True, slots=True)

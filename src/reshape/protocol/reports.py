@@ -320,10 +320,11 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True)
 class NewestTable:
-    """``paused``: the router sends nothing before it is told to go on."""
+    """``paused``: the router sends nothing before it is told to go on. ``enough``: it sends nothing at all."""
 
     table: RoutingTable
     paused: bool = False
+    enough: bool = False
 
 
 @dataclass(frozen=True, slots=True)

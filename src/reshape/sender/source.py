@@ -17,7 +17,7 @@ from reshape.exchange.wire import Envelope, StreamName
 from reshape.plan.physical import Edge
 from reshape.protocol.errors import Aborted, DriverLost
 from reshape.protocol.link import ControlLink, FlowAddress
-from reshape.protocol.orders import Abort, InputOrder, Order, Pause, ReadSource, Resume, UseBounds, UseTable
+from reshape.protocol.orders import Abort, Enough, InputOrder, Order, Pause, ReadSource, Resume, UseBounds, UseTable
 from reshape.protocol.reports import (
     Fenced,
     MayBegin,
@@ -72,6 +72,7 @@ class SourceTask:
         self._outlets = Outlets(locations, flow.access)
         self._streams: dict[tuple[int, bool], Outlet] = {}  # by host, and whether rows are combined
         self._aborted: str | None = None
+        self._enough = False  # rows that were not sent yet are not wanted any more
         self._may_send = threading.Event()  # unless the flow is paused
         self._may_send.set()
         self._router = make_router(edge, self._send, self._offer_sample)
@@ -147,13 +148,16 @@ class SourceTask:
         answer = self.link.ask(RouterStarted(*self._target, self._name))
         if isinstance(answer, NewestTable):
             router.use(answer.table)
+            self._enough = answer.enough
             if answer.paused:
                 self._may_send.clear()
         rows = 0
         clock.start()
         self.link.start()
-        for batch in batches:
+        for batch in () if self._enough else batches:
             self._may_send.wait()  # the end of the attempt ends it too
+            if self._enough:
+                break
             if self._aborted is not None:
                 raise FlowFailed("another task", self._aborted)
             rows += batch.num_rows
@@ -199,6 +203,9 @@ class SourceTask:
                     self._try_table(order)
             case Abort():
                 self._abort(order.cause)
+            case Enough():
+                self._enough = True
+                self._may_send.set()
             case Pause():
                 self._may_send.clear()
             case Resume():

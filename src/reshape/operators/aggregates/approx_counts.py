@@ -55,7 +55,7 @@ class Corrections:
         return cls(float(thresholds[place]), tuple(estimates[place]), tuple(biases[place]))
 
 
-@spark_function("HyperLogLogPlusPlus", "approx_count_distinct")
+@spark_function("HyperLogLogPlusPlus")
 @dataclass(frozen=True, slots=True)
 class ApproxCountDistinct(OfColumn):
     """Different values that are not null, about: off by more than `deviation` for one group of three."""

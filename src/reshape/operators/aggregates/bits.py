@@ -14,7 +14,7 @@ from reshape.operators.aggregates.description import OfColumn
 from reshape.operators.aggregates.registry import spark_function
 
 
-@spark_function("BitAndAgg", "bit_and")
+@spark_function("BitAndAgg")
 @dataclass(frozen=True, slots=True)
 class BitAnd(OfColumn):
     """Bits that all values have."""
@@ -23,7 +23,7 @@ class BitAnd(OfColumn):
         return BitsLogic(fields[0], "bit_and", np.bitwise_and, start=-1)
 
 
-@spark_function("BitOrAgg", "bit_or")
+@spark_function("BitOrAgg")
 @dataclass(frozen=True, slots=True)
 class BitOr(OfColumn):
     """Bits that some value has."""
@@ -32,7 +32,7 @@ class BitOr(OfColumn):
         return BitsLogic(fields[0], "bit_or", np.bitwise_or, start=0)
 
 
-@spark_function("BitXorAgg", "bit_xor")
+@spark_function("BitXorAgg")
 @dataclass(frozen=True, slots=True)
 class BitXor(OfColumn):
     """Bits that an odd number of values has."""

@@ -22,7 +22,7 @@ from reshape.operators.aggregates.registry import spark_function
 _FEW = 64
 
 
-@spark_function("MaxBy", "max_by")
+@spark_function("MaxBy")
 @dataclass(frozen=True, slots=True)
 class MaxBy(OfColumns):
     """The first column where the second, which must not be null, is largest; of several such rows any."""
@@ -31,7 +31,7 @@ class MaxBy(OfColumns):
         return ByAnotherLogic(fields, "max_by", largest=True)
 
 
-@spark_function("MinBy", "min_by")
+@spark_function("MinBy")
 @dataclass(frozen=True, slots=True)
 class MinBy(OfColumns):
     """The first column where the second, which must not be null, is smallest; of several such rows any."""
@@ -40,7 +40,7 @@ class MinBy(OfColumns):
         return ByAnotherLogic(fields, "min_by", largest=False)
 
 
-@spark_function("MaxMinByK", "max_by and min_by of several rows")
+@spark_function("MaxMinByK")
 @dataclass(frozen=True, slots=True)
 class BestBy(OfColumns):
     """The first column of the `most` rows where the second is largest (or smallest), the best first, as a list."""

@@ -61,7 +61,7 @@ class CountDistinct(OfColumns):
         return f"count(distinct {', '.join(names)})"
 
 
-@spark_function("CountIf", "count_if")
+@spark_function("CountIf")
 @dataclass(frozen=True, slots=True)
 class CountIf(Filtered):
     """Rows where a column is true, as Spark's analyzer has it; its optimizer counts the values of another column."""
@@ -75,7 +75,7 @@ class CountIf(Filtered):
         return cls(call.name, CountAll(call.name), call.column())
 
 
-@spark_function("Count", "count, countDistinct, regr_count")
+@spark_function("Count")
 @dataclass(frozen=True, slots=True)
 class Count(OfColumn):
     """Values that are not null."""

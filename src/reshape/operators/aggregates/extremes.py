@@ -19,7 +19,7 @@ from reshape.operators.aggregates.registry import spark_function
 _ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
-@spark_function("Min", "min (bool_and, every)")
+@spark_function("Min")
 @dataclass(frozen=True, slots=True)
 class Min(OfColumn):
     """NaN is greater than all numbers, strings are ordered by their bytes. Of zeros Spark keeps one that it met; which
@@ -29,7 +29,7 @@ class Min(OfColumn):
         return ExtremeLogic(fields[0], "min")
 
 
-@spark_function("Max", "max (bool_or, some, any)")
+@spark_function("Max")
 @dataclass(frozen=True, slots=True)
 class Max(OfColumn):
     """NaN is greater than all numbers, strings are ordered by their bytes. Of zeros Spark keeps one that it met; which
@@ -39,7 +39,7 @@ class Max(OfColumn):
         return ExtremeLogic(fields[0], "max")
 
 
-@spark_function("First", "first (first_value, any_value)")
+@spark_function("First")
 @dataclass(frozen=True, slots=True)
 class First(OfColumn):
     """The first value (or the first that is not null) that a worker met; which one that is, nobody promises."""
@@ -58,7 +58,7 @@ class First(OfColumn):
         return cls(call.name, call.column(), bool(call.function.ignoreNulls()))
 
 
-@spark_function("Last", "last (last_value)")
+@spark_function("Last")
 @dataclass(frozen=True, slots=True)
 class Last(First):
     """The last value (or the last that is not null) that a worker met; which one that is, nobody promises."""

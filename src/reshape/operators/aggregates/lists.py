@@ -42,7 +42,7 @@ from reshape.operators.errors import NegativeFrequency
 Doubles = npt.NDArray[np.float64]
 
 
-@spark_function("CollectList", "collect_list (array_agg)")
+@spark_function("CollectList")
 @dataclass(frozen=True, slots=True)
 class CollectList(OfColumn):
     """All values, or all that are not null, in no particular order."""
@@ -61,7 +61,7 @@ class CollectList(OfColumn):
         return CollectListLogic(fields[0], self.ignore_nulls)
 
 
-@spark_function("CollectSet", "collect_set")
+@spark_function("CollectSet")
 @dataclass(frozen=True, slots=True)
 class CollectSet(CollectList):
     """The different values, in no particular order."""
@@ -70,7 +70,7 @@ class CollectSet(CollectList):
         return DistinctLogic(fields, CollectListLogic(fields[0], self.ignore_nulls))
 
 
-@spark_function("Median", "median")
+@spark_function("Median")
 @dataclass(frozen=True, slots=True)
 class Median(OfColumn):
     """percentile(column, 0.5)."""
@@ -79,7 +79,7 @@ class Median(OfColumn):
         return PercentileLogic(fields, Percentile(self.name, self.column, (0.5,)))
 
 
-@spark_function("Percentile", "percentile (percentile_cont)")
+@spark_function("Percentile")
 @dataclass(frozen=True, slots=True)
 class Percentile(OfColumn):
     """Exact, interpolated between the two nearest values. `as_list`: Spark's form with an array of percentages.
@@ -129,7 +129,7 @@ class Percentile(OfColumn):
         return position
 
 
-@spark_function("PercentileDisc", "percentile_disc")
+@spark_function("PercentileDisc")
 @dataclass(frozen=True, slots=True)
 class PercentileDisc(Percentile):
     """The first value that so many of the values do not exceed."""

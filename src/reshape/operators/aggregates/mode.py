@@ -26,7 +26,7 @@ class Tie(StrEnum):
     LARGEST = "largest"
 
 
-@spark_function("Mode", "mode")
+@spark_function("Mode")
 @dataclass(frozen=True, slots=True)
 class Mode(OfColumn):
     """The value that a group has most often; nulls do not count."""

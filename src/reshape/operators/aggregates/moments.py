@@ -52,7 +52,7 @@ class _OfNumbers(OfColumn):
         """The value of each group that has one, and the groups where it would be divided by zero."""
 
 
-@spark_function("VarianceSamp", "variance, var_samp")
+@spark_function("VarianceSamp")
 @dataclass(frozen=True, slots=True)
 class VarSamp(_OfNumbers):
     """Sample variance; null for one value."""
@@ -62,7 +62,7 @@ class VarSamp(_OfNumbers):
         return of.second / np.maximum(of.count - 1, 1), of.count == 1
 
 
-@spark_function("VariancePop", "var_pop")
+@spark_function("VariancePop")
 @dataclass(frozen=True, slots=True)
 class VarPop(_OfNumbers):
     """Population variance."""
@@ -72,7 +72,7 @@ class VarPop(_OfNumbers):
         return of.second / np.maximum(of.count, 1), of.count < 0
 
 
-@spark_function("StddevSamp", "stddev, stddev_samp")
+@spark_function("StddevSamp")
 @dataclass(frozen=True, slots=True)
 class StddevSamp(_OfNumbers):
     """Sample standard deviation; null for one value."""
@@ -82,7 +82,7 @@ class StddevSamp(_OfNumbers):
         return np.sqrt(of.second / np.maximum(of.count - 1, 1)), of.count == 1
 
 
-@spark_function("StddevPop", "stddev_pop")
+@spark_function("StddevPop")
 @dataclass(frozen=True, slots=True)
 class StddevPop(_OfNumbers):
     """Population standard deviation."""
@@ -92,7 +92,7 @@ class StddevPop(_OfNumbers):
         return np.sqrt(of.second / np.maximum(of.count, 1)), of.count < 0
 
 
-@spark_function("Skewness", "skewness")
+@spark_function("Skewness")
 @dataclass(frozen=True, slots=True)
 class Skewness(_OfNumbers):
     """Null where all values are the same."""
@@ -104,7 +104,7 @@ class Skewness(_OfNumbers):
         return np.sqrt(of.count) * of.third / np.sqrt(of.second**3), of.second == 0
 
 
-@spark_function("Kurtosis", "kurtosis")
+@spark_function("Kurtosis")
 @dataclass(frozen=True, slots=True)
 class Kurtosis(_OfNumbers):
     """Excess kurtosis; null where all values are the same."""
@@ -116,7 +116,7 @@ class Kurtosis(_OfNumbers):
         return of.count * of.fourth / of.second**2 - 3.0, of.second == 0
 
 
-@spark_function("RegrReplacement", "regr_sxx, regr_syy")
+@spark_function("RegrReplacement")
 @dataclass(frozen=True, slots=True)
 class SquaredDeviations(_OfNumbers):
     """The sum of squared deviations, as Spark's optimizer has it for regr_sxx and regr_syy."""

@@ -61,7 +61,7 @@ class _OfSample(_OfPairs):
         return cls(call.name, columns, legacy=not call.function.nullOnDivideByZero())
 
 
-@spark_function("CovPopulation", "covar_pop")
+@spark_function("CovPopulation")
 @dataclass(frozen=True, slots=True)
 class CovarPop(_OfPairs):
     """Population covariance."""
@@ -70,7 +70,7 @@ class CovarPop(_OfPairs):
         return of.product / of.count, of.count < 0
 
 
-@spark_function("CovSample", "covar_samp")
+@spark_function("CovSample")
 @dataclass(frozen=True, slots=True)
 class CovarSamp(_OfSample):
     """Sample covariance; null for one pair."""
@@ -81,7 +81,7 @@ class CovarSamp(_OfSample):
         return (np.where(single, np.nan, covariance), of.count < 0) if self.legacy else (covariance, single)
 
 
-@spark_function("Corr", "corr")
+@spark_function("Corr")
 @dataclass(frozen=True, slots=True)
 class Corr(_OfSample):
     """Pearson's correlation; null for one pair, and where all values of a column are the same."""
@@ -94,7 +94,7 @@ class Corr(_OfSample):
         return of.product / spread, single | (spread == 0)
 
 
-@spark_function("RegrR2", "regr_r2")
+@spark_function("RegrR2")
 @dataclass(frozen=True, slots=True)
 class RegrR2(_OfPairs):
     """The square of the correlation; 1 where only the dependent column has a single value."""
@@ -104,7 +104,7 @@ class RegrR2(_OfPairs):
         return np.where(of.first_square == 0, 1.0, correlation**2), of.second_square == 0
 
 
-@spark_function("RegrSlope", "regr_slope")
+@spark_function("RegrSlope")
 @dataclass(frozen=True, slots=True)
 class RegrSlope(_OfPairs):
     """The slope of the line; null where all values of the independent column are the same."""
@@ -113,7 +113,7 @@ class RegrSlope(_OfPairs):
         return of.product / of.second_square, of.second_square == 0
 
 
-@spark_function("RegrIntercept", "regr_intercept")
+@spark_function("RegrIntercept")
 @dataclass(frozen=True, slots=True)
 class RegrIntercept(_OfPairs):
     """Where the line meets the axis; null where all values of the independent column are the same."""
@@ -122,7 +122,7 @@ class RegrIntercept(_OfPairs):
         return of.first_mean - of.product / of.second_square * of.second_mean, of.second_square == 0
 
 
-@spark_function("RegrSXY", "regr_sxy")
+@spark_function("RegrSXY")
 @dataclass(frozen=True, slots=True)
 class RegrSXY(_OfPairs):
     """The sum of products of deviations."""

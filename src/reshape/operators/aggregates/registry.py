@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
@@ -16,32 +15,24 @@ from reshape.operators.aggregates.filtered import Filtered
 AnyAggregate = TypeVar("AnyAggregate", bound=type[Aggregate])
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """An aggregate, and what users write for it."""
-
-    aggregate: type[Aggregate]
-    written: str
+_BY_FUNCTION: dict[str, type[Aggregate]] = {}
 
 
-_BY_FUNCTION: dict[str, Registered] = {}
-
-
-def spark_function(function: str, written: str) -> Callable[[AnyAggregate], AnyAggregate]:
+def spark_function(function: str) -> Callable[[AnyAggregate], AnyAggregate]:
     """Registers an aggregate under the class that Spark's optimizer has for it: ``Average`` for avg and mean.
 
     Goes above ``@dataclass``, which makes a class with slots anew.
     """
 
     def register(aggregate: AnyAggregate) -> AnyAggregate:
-        _BY_FUNCTION[function] = Registered(aggregate, written)
+        _BY_FUNCTION[function] = aggregate
         return aggregate
 
     return register
 
 
 @cache
-def registered() -> dict[str, Registered]:
+def registered() -> dict[str, type[Aggregate]]:
     """All aggregates by Spark's function. Imports every file of the package, so only who reads queries asks for it."""
     package = importlib.import_module("reshape.operators.aggregates")
     for module in pkgutil.iter_modules(package.__path__):
@@ -55,13 +46,8 @@ def aggregate_of(function: str, call: SparkCall) -> Aggregate | None:
     known = registered().get(function)
     if known is None:
         return None
-    aggregate = known.aggregate.of_call(call)
+    aggregate = known.of_call(call)
     if call.distinct:
         aggregate = Distinct(call.name, aggregate)
     condition = call.condition()
     return aggregate if condition is None else Filtered(call.name, aggregate, condition)
-
-
-def supported() -> str:
-    """What a group-by can compute, as users write it."""
-    return f"{', '.join(sorted(known.written for known in registered().values()))}, and reshape.aggregate(...)"

@@ -44,7 +44,7 @@ class EvalMode(StrEnum):
     LEGACY = "LEGACY"
 
 
-@spark_function("Sum", "sum (try_sum)")
+@spark_function("Sum")
 @dataclass(frozen=True, slots=True)
 class Sum(OfColumn):
     """Integers give a long, decimal(p, s) gives decimal(min(38, p + 10), s), floats give a double."""
@@ -68,7 +68,7 @@ class Sum(OfColumn):
         raise unsupported("sum", fields[0])
 
 
-@spark_function("Average", "mean (avg, try_avg, regr_avgx, regr_avgy)")
+@spark_function("Average")
 @dataclass(frozen=True, slots=True)
 class Mean(OfColumn):
     """A double, or decimal(min(38, p + 4), min(38, s + 4)) of a decimal(p, s)."""

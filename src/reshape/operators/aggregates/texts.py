@@ -21,7 +21,7 @@ from reshape.operators.aggregates.list_states import each_alone, lists_of, shown
 from reshape.operators.aggregates.registry import spark_function
 
 
-@spark_function("ListAgg", "listagg (string_agg)")
+@spark_function("ListAgg")
 @dataclass(frozen=True, slots=True)
 class ListAgg(OfColumn):
     """The values that are not null with a delimiter between them, by `order`; without one in no particular order."""
