@@ -34,7 +34,7 @@ def driver_address(spark: SparkSession) -> str:
     """Where executors reach the driver: loopback when they are in the same process."""
     if is_local(spark):
         return LOCAL
-    host = spark.sparkContext.getConf().get("spark.driver.host") or ""
+    host = _conf(spark, "spark.driver.host") or ""
     try:
         if host:
             return resolved(host)
@@ -51,14 +51,18 @@ def driver_listening(spark: SparkSession, listening: Listening) -> Listening:
     """Where the driver listens: as Spark's own listeners do, unless flows have a setting of their own."""
     if is_local(spark):
         return listening.on_loopback()
-    bind = listening.bind or spark.sparkContext.getConf().get("spark.driver.bindAddress")
+    bind = listening.bind or _conf(spark, "spark.driver.bindAddress")
     return replace(listening, bind=bind)
+
+
+def _conf(spark: SparkSession, name: str) -> str | None:
+    """A setting of the application. PySpark's `getConf` copies them all, one call to the JVM each."""
+    return spark.sparkContext._conf.get(name)
 
 
 def check(spark: SparkSession, flow: FlowSlots) -> None:
     """Raise unless this session can run the hosts of a flow, and sources that Spark reads, at the same time."""
-    conf = spark.sparkContext.getConf()
-    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+    if _conf(spark, "spark.dynamicAllocation.enabled") == "true":
         raise UnsuitableSession(
             "Spark runs no barrier stage, as a flow's hosts are, with executors that come and go: "
             "set spark.dynamicAllocation.enabled to false for this application"
