@@ -1,5 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: setup demo check test lint quick-tests format bench lock clean help
+.PHONY: setup demo check test lint quick-tests format bench docs wheel lock clean help
+
+# Where this is set, each of hundreds of processes compiles all that it imports, and the tests, anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 STAMP := .venv/.setup-stamp
 BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
@@ -17,8 +20,10 @@ demo: $(STAMP)  ## show what reshape does
 check: $(STAMP)  ## lint, type checks and the tests that need no JVM, on all cores
 	@$(MAKE) --no-print-directory -j 2 lint quick-tests
 
+# Two processes a core: flows by threads, the browser and time limits make tests wait. Each takes a part of the list
+# as it stands, so that tests which share what is costly to make mostly meet, and from the others when it is through.
 quick-tests: $(STAMP)
-	@.venv/bin/python -m pytest -q -n auto -m "not jvm"
+	@.venv/bin/python -m pytest -q -n $$((2 * $$(nproc))) --dist worksteal -m "not jvm"
 
 # Two processes with a session each: on Spark most tests wait most of the time. A file stays in one of them, in the
 # order of the folders, where the longest come before the many short ones.
@@ -38,11 +43,19 @@ format: $(STAMP)  ## mend what can be mended by itself
 bench: $(STAMP)  ## every benchmark, in its quick form
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; .venv/bin/python $$script --quick; done
 
+docs: $(STAMP)  ## the documentation site, in build/site
+	@.venv/bin/python scripts/reference.py
+	@.venv/bin/zensical build --strict --clean
+
+wheel: $(STAMP)  ## the package to install elsewhere, in dist
+	@.venv/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/reshape-*.whl
+
 lock: $(STAMP)  ## pin the newest allowed version of every package
 	@scripts/lock.sh
 
 clean:  ## remove .venv and everything generated
-	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info spark-warehouse
+	@rm -rf .venv build dist .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info spark-warehouse
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 help:  ## this list

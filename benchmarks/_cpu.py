@@ -28,6 +28,12 @@ def tree_cpu_s() -> float:
     return sum(ticks.get(pid, 0) for pid in mine) / os.sysconf("SC_CLK_TCK")
 
 
+def ticks_s(folder: Path) -> float:
+    """User and system time of one process or thread, by its folder in /proc."""
+    fields = (folder / "stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 class Neighbours:
     """How much of the machine's CPU time others took since this was made, where it is a virtual one."""
 

@@ -1,12 +1,14 @@
-"""What the live page costs the driver: CPU time of a report that is recorded, and of an update that is made of it.
+"""What the live page costs: CPU time of a report that is recorded, of an update that is made of it, and of one that a
+browser draws; memory of the record and of the page; CPU time of the server beside a flow on Spark.
 
-Budgets: an update takes less than 50 ms with 500 workers after an hour of events, and recording and five updates a
-second together less than 2 % of one core. Memory of the record is measured too. No browser, no Spark.
+Budgets: with 500 workers after an hour of events an update takes less than 50 ms in the driver, and in the browser too;
+the server takes less than 2 % of a flow's CPU time. Chromium is used where there is one.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -14,6 +16,8 @@ import tracemalloc
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from _page_watched import beside_flow, in_browser
 
 from reshape.observe.record import RunRecord
 from reshape.page import feed as feeds
@@ -25,6 +29,8 @@ INPUTS = 3  # a join with two sides, and a group-by
 REPORTS_PER_S = 10  # beyond 64 tasks they come less often
 UPDATES = 50
 BUDGET_S = 0.050
+BUDGET_PART = 0.02
+WATCHED_S, QUICK_WATCHED_S = 10.0, 2.0
 
 
 class Told:
@@ -67,8 +73,8 @@ def report(record: RunRecord, workers: int, seconds: float) -> None:
     record.write("shown", seconds, trust=0.9, completeness=[1.0] * 200, final=False, **columns)
 
 
-def measure(workers: int, seconds: int) -> dict[str, Any]:
-    feeds.UPDATE_S = 0.0
+def measure(workers: int, seconds: int, watched_s: float) -> dict[str, Any]:
+    often, feeds.UPDATE_S = feeds.UPDATE_S, 0.0
     runs, run = Runs(), Told()
     number = runs.add(run)
     begin(run.record, workers)
@@ -89,6 +95,9 @@ def measure(workers: int, seconds: int) -> dict[str, Any]:
         recording.append(recorded - began)
         sizes.append(len(message or ""))
     part = median(updating) * 5 + median(recording) * REPORTS_PER_S
+    feeds.UPDATE_S = often
+    clock = itertools.count(seconds + UPDATES)
+    drawn = in_browser(runs, number, lambda: report(run.record, workers, float(next(clock))), watched_s)
     return {
         "workers": workers,
         "update_ms": round(1000 * median(updating), 2),
@@ -97,6 +106,7 @@ def measure(workers: int, seconds: int) -> dict[str, Any]:
         "update_bytes": int(median(sizes)),
         "memory_mb": round(memory / 1e6, 1),
         "part_of_a_core": round(part, 4),
+        **(drawn or {}),
     }
 
 
@@ -105,13 +115,17 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a minute of events instead of an hour")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
-    figures = [measure(workers, 60 if arguments.quick else 3_600) for workers in SIZES]
+    seconds, watched_s = (60, QUICK_WATCHED_S) if arguments.quick else (3_600, WATCHED_S)
+    figures = [measure(workers, seconds, watched_s) for workers in SIZES]
     for each in figures:
         print(", ".join(f"{name} {value}" for name, value in each.items()))
+    beside = beside_flow(arguments.quick)
+    print("beside a flow on Spark:", ", ".join(f"{name} {value}" for name, value in beside.items()))
     if arguments.json is not None:
-        written = {"benchmark": "page", "quick": arguments.quick, "sizes": figures}
+        written = {"benchmark": "page", "quick": arguments.quick, "sizes": figures, "beside a flow": beside}
         arguments.json.write_text(json.dumps(written, indent=2))
-    return 0 if figures[-1]["update_ms"] < 1000 * BUDGET_S else 1
+    slowest = max(figures[-1]["update_ms"], figures[-1].get("browser_ms", 0.0))
+    return 0 if slowest < 1000 * BUDGET_S and beside["part"] < BUDGET_PART else 1
 
 
 if __name__ == "__main__":

@@ -10,4 +10,4 @@ compile() {
 }
 
 compile --group build --output-file requirements/build.lock
-compile pyproject.toml --extra java --extra page --extra plot --extra tls --group dev --output-file requirements/dev.lock
+compile pyproject.toml --extra java --extra notebook --extra page --extra plot --extra tls --group dev --output-file requirements/dev.lock

@@ -76,7 +76,7 @@ if [[ -e /etc/ssl/certs/ca-certificates.crt ]]; then export UV_SYSTEM_CERTS=1; f
 # uv is three times as fast but does not read pip's settings, so it is not asked where those name another index.
 pip_has_own_index() { "$venv/bin/python" -m pip config list 2>/dev/null | grep -Eq '\.(index-url|no-index|proxy)='; }
 
-say "installing the pinned packages (about 700 MB to fetch the first time)"
+say "installing the pinned packages (about 750 MB to fetch the first time)"
 pip_install --require-hashes -r requirements/build.lock
 readonly pinned=(--require-hashes --no-build-isolation -r requirements/dev.lock)
 if pip_has_own_index; then

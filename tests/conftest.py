@@ -16,6 +16,10 @@ from hypothesis import settings
 # The same examples in every run: what a run finds does not depend on chance, or on what earlier ones have found.
 settings.register_profile("reshape", deadline=None, derandomize=True, database=None)
 settings.load_profile("reshape")
+# Also for the JVMs of examples, commands and benchmarks: none lives long enough to earn what C2 and G1 cost, which is
+# half of all CPU time of a session that runs a few queries.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+os.environ["SPARK_SUBMIT_OPTS"] = JVM_OPTIONS
 # Until tests run, only what stays is made: looking through it again and again takes half of the time of an import.
 gc.disable()
 
@@ -72,9 +76,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "3")
+        # Thousands of queries over some rows each: compiling them would take half of the time. Sessions of commands,
+        # examples and clusters compile.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.log.level", "ERROR")
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()

@@ -2,6 +2,9 @@
 
 Everything public is here. What needs PySpark or Arrow is imported when it is first used, so that ``import reshape``
 (and with it the command line) takes no time.
+
+>>> reshape.__version__.split(".")[:2]
+['0', '1']
 """
 
 from __future__ import annotations
@@ -132,6 +135,9 @@ def read(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
     """Return a flow that reads a DataFrame. Nothing runs before an action on the flow's result.
 
     Options (hosts, workers, queue_bytes, spill, ...) are those of `reshape.conf.FlowSettings`.
+
+    >>> reshape.read(orders, workers=4).distinct().count()
+    1000
     """
     from reshape.flows import Flow
 
@@ -142,6 +148,15 @@ def flow(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
     """Return a flow of any DataFrame, such as ``spark.sql(text)``: its joins, groupings and sorts run in hosts.
 
     What hosts cannot do better Spark does, with the reason in ``explain()``. The result is that of the DataFrame.
+
+    >>> reshape.flow(by_shop.orderBy("shop")).toDF().show(2)
+    +----+-----+
+    |shop|count|
+    +----+-----+
+    |   0|  100|
+    |   1|  100|
+    +----+-----+
+    only showing top 2 rows
     """
     from reshape.planned import PlannedFlow
 
@@ -149,7 +164,12 @@ def flow(df: DataFrame, **options: Unpack[FlowOptions]) -> Flow:
 
 
 def start(df: DataFrame, **options: Unpack[FlowOptions]) -> Query:
-    """Run any DataFrame as a flow in the background: ``flow(df, **options).start()``."""
+    """Run any DataFrame as a flow in the background: ``flow(df, **options).start()``.
+
+    >>> query = reshape.start(by_shop, name="shops")
+    >>> query.result().count()
+    10
+    """
     return flow(df, **options).start()
 
 
@@ -158,6 +178,26 @@ def aggregate(function: UserAggregate, *columns: str | Column) -> UserColumn:
 
     The object has ``init()``, ``update(state, rows)`` (rows is a record batch of these columns), ``merge(state,
     other)``, ``finish(state)``, and the Arrow types of state and result as ``state_type`` and ``output_type``.
+
+    >>> import pyarrow as pa
+    >>> class Longest:
+    ...     state_type = output_type = pa.int64()
+    ...
+    ...     def init(self):
+    ...         return 0
+    ...
+    ...     def update(self, state, rows):
+    ...         return max([state, *map(len, rows.column(0).to_pylist())])
+    ...
+    ...     def merge(self, state, other):
+    ...         return max(state, other)
+    ...
+    ...     def finish(self, state):
+    ...         return state
+    >>> longest = reshape.aggregate(Longest(), "name").alias("longest")
+    >>> names = orders.selectExpr("shop", "repeat('x', shop) AS name")
+    >>> sorted(reshape.flow(names).groupBy("shop").agg(longest).collect())[-1]
+    Row(shop=9, longest=9)
     """
     from reshape.plan.resolve import user_column
 
@@ -169,6 +209,9 @@ def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = Non
 
     Keys are counted on samples of ``rows`` rows (200,000 unless given), so that a large query takes seconds. Hot is
     meant for so many ``workers``, the session's slots unless given. Print it, or let a notebook show it.
+
+    >>> reshape.inspect(orders.groupBy((orders.shop > 0).alias("sold")).count(), workers=4).hot
+    ()
     """
     from reshape.inspection.inspect import ROWS
     from reshape.inspection.inspect import inspect as look
@@ -177,14 +220,21 @@ def inspect(df: DataFrame, *, rows: int | None = None, workers: int | None = Non
 
 
 def add_listener(listener: QueryListener) -> None:
-    """Let a listener hear of all queries of this process: their start, progress and end. Any thread may call this."""
+    """Let a listener hear of all queries of this process: their start, progress and end. Any thread may call this.
+
+    >>> reshape.add_listener(listener := reshape.QueryListener())
+    """
     from reshape.observe.listeners import LISTENERS
 
     LISTENERS.add(listener)
 
 
 def remove_listener(listener: QueryListener) -> None:
-    """Let a listener hear of nothing any more, but what is being told right now."""
+    """Let a listener hear of nothing any more, but what is being told right now.
+
+    >>> reshape.add_listener(listener := reshape.QueryListener())
+    >>> reshape.remove_listener(listener)
+    """
     from reshape.observe.listeners import LISTENERS
 
     LISTENERS.remove(listener)
@@ -198,6 +248,9 @@ def local_session(
     ``cores``: those to use, all unless given. Settings of Spark go into ``config`` by their names, or are named with
     ``_`` for each dot: ``local_session(spark_driver_memory="4g")``. A new session readies Spark's Python processes in
     the background, so that the first flow need not.
+
+    >>> reshape.local_session() is spark
+    True
     """
     from reshape.driver.warming import warm_up
     from reshape.machine.local_session import local_session as make

@@ -81,6 +81,7 @@ class FlowOptions(OperatorOptions, ConnectionOptions, total=False):
     spill_limit_bytes: int | str | None
     combine: bool | None
     scan: str | None
+    ordered: bool | None
     control_delay_s: float | None
     report_s: float | None
     event_log: str | Path | None
@@ -104,6 +105,8 @@ class FlowSettings:
     - ``combine``: whether senders aggregate what they can before they send it.
     - ``scan``: who reads Parquet files: hosts by Arrow where that gives exactly Spark's rows, else Spark (auto); hosts,
       or an error that says why they cannot (arrow); Spark (spark).
+    - ``ordered``: whether the running result needs the rows of a key in the order in which they were sent, as a line
+      chart does (``flow.line`` sets it). Load then moves key by key only.
     - ``strategy``: how load moves between workers: reshape, reshape-paper (as published, future rows only), flux,
       flow-join, pkg (partial key grouping), none.
     - ``strategy_options``: parameters of the strategy by name (``eta``, ``tau``, ...), each an option of its own; see
@@ -122,8 +125,9 @@ class FlowSettings:
       made for it. They are, too, where Spark is told to encrypt its own (spark.network.crypto.enabled,
       spark.ssl.enabled, spark.ssl.rpc.enabled, spark.io.encryption.enabled). Needs the package cryptography.
     - ``tls_certificate``, ``tls_key``, ``tls_authority``: PEM files on the driver. Given, all connections of the flow
-      are encrypted. ``tls_name`` is the name in the certificate. The key travels to the tasks with the job, so let
-      Spark encrypt its own connections too (spark.network.crypto.enabled).
+      are encrypted. The key travels to the tasks with the job, so let Spark encrypt its own connections too
+      (spark.network.crypto.enabled).
+    - ``tls_name``: the name in the certificate.
     """
 
     name: str = _setting("name", label, "flow")
@@ -134,6 +138,7 @@ class FlowSettings:
     spill_limit_bytes: int | None = _setting("spillLimit", size, None)
     combine: bool = _setting("combine", flag, True)
     scan: str = _setting("scan", one_of(SCANS), "auto")
+    ordered: bool = _setting("ordered", flag, False)
     strategy: str = _setting("strategy", one_of(STRATEGIES), "reshape", per_operator=True)
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     cost_s_per_row: float = _setting("costPerRow", number(0.0, SECONDS), 0.0, per_operator=True)
@@ -198,18 +203,18 @@ def _all_options() -> dict[str, Option]:
     return options
 
 
-_OPTIONS = _all_options()
-_NAMES = {PREFIX + option.key: name for name, option in _OPTIONS.items()}
+OPTIONS = _all_options()
+_NAMES = {PREFIX + option.key: name for name, option in OPTIONS.items()}
 
 # What one operator of a flow can have of its own.
-TUNABLE = tuple(name for name, option in _OPTIONS.items() if option.per_operator)
+TUNABLE = tuple(name for name, option in OPTIONS.items() if option.per_operator)
 
 
 def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a flow, each in its type and without those that are None. Raises `SettingError`."""
-    unknown = [name for name in options if name not in _OPTIONS]
+    unknown = [name for name in options if name not in OPTIONS]
     if unknown:
-        raise SettingError(f"there is no option {unknown[0]!r}{_meant(unknown[0], _OPTIONS)}; {_listed(_OPTIONS)}")
+        raise SettingError(f"there is no option {unknown[0]!r}{_meant(unknown[0], OPTIONS)}; {_listed(OPTIONS)}")
     return {name: _checked(name, name, value) for name, value in options.items() if value is not None}
 
 
@@ -243,13 +248,13 @@ def session_settings(spark: SparkSession) -> dict[str, str]:
 
 def _checked(name: str, shown: str, value: Any) -> Any:
     try:
-        return _OPTIONS[name].read(value)
+        return OPTIONS[name].read(value)
     except ValueError as error:
         raise SettingError(f"{shown} = {value!r} is not possible; it must be {error}") from None
 
 
 def _both(name: str) -> str:
-    return f"{name} ({PREFIX}{_OPTIONS[name].key})"
+    return f"{name} ({PREFIX}{OPTIONS[name].key})"
 
 
 def _meant(name: str, there_are: Mapping[str, Any]) -> str:

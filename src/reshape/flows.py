@@ -18,6 +18,7 @@ from reshape.errors import FlowError
 from reshape.grouped import GroupedFlow
 from reshape.host.host import HostSettings
 from reshape.kernels.keys import check_keys
+from reshape.observe.charts import ChartSpec
 from reshape.operators.relay import RelaySpec
 from reshape.operators.set_ops import DistinctSpec
 from reshape.operators.sort import SortSpec
@@ -34,6 +35,7 @@ from reshape.plan.tree import Tree
 from reshape.plan.types import to_arrow, to_spark
 from reshape.query import Query
 from reshape.scan.source import Source
+from reshape.sinks import ChartSink, sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +54,14 @@ T = TypeVar("T")
 
 
 class Flow:
-    """A lazy flow of skew-prone operators over Spark DataFrames. Every method returns a new flow."""
+    """A lazy flow of skew-prone operators over Spark DataFrames. Every method returns a new flow.
+
+    >>> flow = reshape.flow(by_shop)
+    >>> flow.columns
+    ['shop', 'count']
+    >>> [placement.where for placement in flow.placements]
+    ['reshape']
+    """
 
     def __init__(self, tree: Tree, options: dict[str, Any]) -> None:
         self._tree = tree
@@ -236,6 +245,14 @@ class Flow:
             raise FlowError("start: this flow has no operator; use the DataFrame itself")
         return Query(self._launched(self._settings(), previews=True, exchange=True), self._explained())
 
+    def bar(self, x: str, y: str) -> ChartSink:
+        """End the flow in a bar chart: a bar of ``y`` for each ``x``. Start that, and watch it."""
+        return sink(self, ChartSpec("bar", x, y))
+
+    def line(self, x: str, y: str, series: str | None = None) -> ChartSink:
+        """End the flow in a line chart of ``y`` over ``x``, a line for each ``series``. Load then moves key by key."""
+        return sink(self, ChartSpec("line", x, y, series))
+
     @property
     def placements(self) -> tuple[Placement, ...]:
         """Where each skew-prone operator runs, and why."""
@@ -269,7 +286,7 @@ class Flow:
         two_sided.refuse_twice("flow", names, "the result would have more than one", advice)
         planner = Planner(tuned, combine=settings.combine)
         plan = planner.plan(self._pruned.node, settings.name, hosts, settings.workers or 2 * hosts)
-        return replace(plan, report_s=settings.report_s)
+        return replace(plan, report_s=settings.report_s, ordered=settings.ordered)
 
     def _slots(self) -> FlowSlots:
         """What this flow would take of the session."""

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 
 class GroupedFlow:
-    """A flow with its grouping keys; `agg`, `count`, `sum` and so on make a flow of it again."""
+    """A flow with its grouping keys; `agg`, `count`, `sum` and so on make a flow of it again.
+
+    >>> sorted(reshape.flow(orders).groupBy("shop").count().collect())[0]
+    Row(shop=0, count=100)
+    """
 
     def __init__(self, flow: Flow, keys: Sequence[str | Column]) -> None:
         self._flow = flow

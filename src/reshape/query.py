@@ -18,10 +18,12 @@ from reshape.driver.journal import Journal
 from reshape.driver.kept import keep
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
-from reshape.driver.session import too_few_slots
+from reshape.driver.session import jvm_has_ended, too_few_slots
 from reshape.driver.slot_watch import Expected
+from reshape.driver.spark_cluster import free
 from reshape.driver.task_errors import in_short
 from reshape.errors import FlowCancelled, FlowFailed, ReshapeError
+from reshape.observe.charts import Chart, ChartSpec, drawn, first_chart
 from reshape.observe.estimates import Estimate
 from reshape.observe.page_address import with_page
 from reshape.observe.progress import QueryProgress
@@ -29,6 +31,7 @@ from reshape.observe.representativeness import Shown
 from reshape.observe.top import StickyTop, Top
 from reshape.page.runs import RUNS, LiveRun
 from reshape.page.server import open_page
+from reshape.sinks import check_chart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,7 +61,13 @@ class Whole:
 
 
 class Query:
-    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`."""
+    """The handle that :meth:`Flow.start` returns. Spark keeps the result (memory, then disk) until `release`.
+
+    >>> query = reshape.start(by_shop)
+    >>> query.awaitTermination(timeout=60), query.status["message"]
+    (True, 'done')
+    >>> query.release()
+    """
 
     def __init__(self, launched: LaunchedFlow, explained: str, whole: Whole | None = None) -> None:
         """``whole``: what the query gives, where that is more than the flow's rows."""
@@ -67,6 +76,7 @@ class Query:
         self._journal = Journal(launched.identity, launched.attempts)
         flow = self._flow = launched.attempts
         self._whole = whole
+        flow.presentation.shape = None if whole is None else whole.shape
         self._launched = launched
         self._properties = JobProperties(self._launched.df.sparkSession.sparkContext)
         self._done = threading.Event()
@@ -155,22 +165,35 @@ class Query:
         """Wait for the complete result and return it as a DataFrame."""
         if not self.awaitTermination(timeout):
             raise TimeoutError(f"the flow {self._flow.name} has not ended within {timeout} s; it is {self._state()}")
-        return self._launched.df if self._whole is None else self._whole.result
+        return self._df
 
     def partial(self) -> pa.Table | None:
         """Return the result as it stands: running aggregates, or a sample of rows; None before there is any."""
-        table = self._flow.partial()
-        if table is None or self._shape is None:
+        table, shape = self._flow.partial(), None if self._whole is None else self._whole.shape
+        if table is None or shape is None:
             return table
-        shaped = self._shape.of(table)
+        shaped = shape.of(table)
         return None if shaped is None else shaped.table
 
     def shown(self) -> Shown | None:
         """Return the running result with how representative it is of the input so far, as a whole and row by row."""
-        shown = self._flow.shown()
-        if shown is None or self._shape is None:
-            return shown
-        return self._shape.applied(shown)
+        return self._flow.presentation.of(self._flow.shown())
+
+    def bar(self, x: str, y: str) -> Chart:
+        """Draw a bar of ``y`` for each ``x``, with what is expected in the end where that can be estimated: on the live
+        page and in the notebook from now on. Returns what the chart shows at this moment."""
+        return self.draw(ChartSpec("bar", x, y))
+
+    def line(self, x: str, y: str, series: str | None = None) -> Chart:
+        """Draw ``y`` over ``x``, a line for each ``series``, as `bar` does. Where points are not there yet the line is
+        marked; a flow that was started as ``flow.line(...)`` keeps the order that lines need."""
+        return self.draw(ChartSpec("line", x, y, series))
+
+    def draw(self, chart: ChartSpec) -> Chart:
+        """Show a chart from now on. Returns what it shows at this moment."""
+        check_chart(chart, self._df.schema)
+        self._flow.presentation.chart = chart
+        return drawn(chart, self.shown())
 
     def top(self, n: int = 10, by: str | None = None) -> Top | None:
         """Return the ``n`` largest rows of the running result by a column of numbers (the first aggregate unless
@@ -181,8 +204,7 @@ class Query:
         if shown is None:
             return None
         if (n, by) not in self._tops:
-            keys = self._flow.plan.result_keys if self._shape is None else self._shape.keys(self._flow.plan.result_keys)
-            self._tops[n, by] = StickyTop(n, by, keys)
+            self._tops[n, by] = StickyTop(n, by, self._flow.presentation.keys(self._flow.plan.result_keys))
         return self._tops[n, by].choose(shown.table, shown.left_out, final=shown.final)
 
     def ratio(self, over: str, under: str) -> tuple[Estimate | None, ...] | str:
@@ -190,8 +212,8 @@ class Query:
         return self._flow.ratio(over, under)
 
     @property
-    def _shape(self) -> Shape | None:
-        return None if self._whole is None else self._whole.shape
+    def _df(self) -> DataFrame:
+        return self._launched.df if self._whole is None else self._whole.result
 
     def story(self) -> list[str]:
         """Return why load was moved, changed, returned or left alone, in plain words, oldest first."""
@@ -226,9 +248,36 @@ class Query:
         this process. The page is served from the first call to the end of the process."""
         return open_page().url(self._on_page())
 
+    def show(self) -> None:
+        """Show it live in the output of this cell, where this is a notebook; elsewhere print how it is doing. A query
+        as the last expression of a cell does the same."""
+        from reshape.notebook.view import in_notebook, show
+
+        if in_notebook():
+            show(self._live, self._chart)
+        else:
+            print(self)
+
+    def _ipython_display_(self) -> None:
+        # Not _repr_mimebundle_: only an output that was displayed can be replaced, by what is to be saved.
+        self.show()
+
+    def _chart(self) -> Chart | None:
+        """What is drawn of it now: what was asked for, else the first measure by the first column."""
+        shown, spec = self.shown(), self._flow.presentation.chart
+        if shown is None:
+            return None
+        if spec is None:
+            spec = first_chart(shown.table, self._flow.presentation.keys(self._flow.plan.result_keys))
+        return None if spec is None else drawn(spec, shown)
+
+    @property
+    def _live(self) -> LiveRun:
+        return LiveRun(self.name, self, self._flow.record, self._flow.look)
+
     def _on_page(self) -> int:
         """The number by which the page knows it."""
-        return RUNS.add(LiveRun(self.name, self, self._flow.record, self._flow.look))
+        return RUNS.add(self._live)
 
     def release(self) -> None:
         """Free the result that Spark keeps; a later action on it runs the flow again."""
@@ -296,12 +345,14 @@ class Query:
         self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
         if _TOO_FEW_SLOTS in str(error):
             first = too_few_slots(self._launched.df.sparkSession, self._turn.flow)
+        elif jvm_has_ended(self._launched.df.sparkSession):
+            first = FlowFailed("Spark", "its JVM has ended: it was killed, or ran out of memory")
         self._error = FlowCancelled(f"{self._flow.name} was stopped") if self._stopped else first or error
         if self._error is not error:
             self._error.__cause__ = error
         # Spark frees nothing while a result that it is to keep is being made, which may be that of another flow.
         freeing = threading.Thread(
-            target=self._launched.kept.unpersist, name=f"reshape-release-{self._flow.name}", daemon=True
+            target=free, args=(self._launched.kept,), name=f"reshape-release-{self._flow.name}", daemon=True
         )
         freeing.start()
         freeing.join(FREE_S)

@@ -13,8 +13,6 @@ def spark(spark: Any) -> Any:
     for key, value in {
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",
-        # Queries over some hundred rows each: compiling them would take most of the time.
-        "spark.sql.codegen.wholeStage": "false",
         "spark.sql.session.timeZone": "America/Los_Angeles",
     }.items():
         session.conf.set(key, value)

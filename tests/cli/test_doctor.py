@@ -18,6 +18,7 @@ NAMES = [
     "PySpark",
     "pandas",
     "pyarrow",
+    "Live page",
     "Memory",
     "Cores",
     "Slots",

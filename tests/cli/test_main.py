@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -94,6 +95,18 @@ def test_a_shell_completes_commands_and_names() -> None:
         check=False,
     )
     assert answer.stdout.split() == ["heavy-hitter"]
+
+
+@pytest.mark.parametrize("command", [["demo"], ["run", "a.sql"]])
+def test_a_page_that_cannot_be_is_told_before_spark_starts(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1")
+    code = (
+        "import sys; sys.modules['uvicorn'] = None; from reshape.cli.main import main;"
+        f"code = main([*{command}, '--open']); sys.exit(99 if 'pyspark' in sys.modules else code)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("reshape: error: the live page needs packages that are not there (uvicorn)")
 
 
 def test_building_the_commands_imports_nothing_heavy() -> None:

@@ -90,9 +90,11 @@ def test_json_is_one_object_and_the_result_is_written(folder: Path, mark: str) -
     assert list((folder / "scratch").iterdir()) == []
 
 
+SLOW = [*COMMAND, "flow.toml", "--set", "cost_s_per_row=0.05", "--set", "combine=false", "--master", "local[4]"]
+
+
 def test_ctrl_c_while_the_result_grows(folder: Path, mark: str) -> None:
-    slow = [*COMMAND, "flow.toml", "--set", "cost_s_per_row=0.05", "--set", "combine=false", "--master", "local[4]"]
-    terminal = Terminal(slow, 90, 30, environment(folder, mark))
+    terminal = Terminal(SLOW, 90, 30, environment(folder, mark))
     lines = terminal.until("a running result", lambda lines: any("so far:" in line for line in lines), LIMIT_S)
     assert any(line.startswith("by item  running") for line in lines)
     assert any("representative of the input" in line for line in lines)
@@ -101,6 +103,18 @@ def test_ctrl_c_while_the_result_grows(folder: Path, mark: str) -> None:
     assert processes(mark) == {}
     assert list((folder / "scratch").iterdir()) == []
     assert not any("Traceback" in line for line in terminal.screen.lines)
+
+
+def test_a_spark_that_dies_is_told_in_a_line(folder: Path, mark: str) -> None:
+    terminal = Terminal(SLOW, 90, 30, environment(folder, mark))
+    terminal.until("a running result", lambda lines: any("so far:" in line for line in lines), LIMIT_S)
+    [java] = [pid for pid, command in processes(mark).items() if "org.apache.spark.deploy.SparkSubmit" in command]
+    os.kill(java, 9)
+    assert terminal.end(LIMIT_S) == 1
+    lines = terminal.screen.lines
+    assert any(line.startswith("reshape: error: ") for line in lines), lines
+    assert not any("Traceback" in line for line in lines), "\n".join(lines)
+    until("all processes to end", lambda: not processes(mark))
 
 
 # In a session that is there

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import io
 import json
+import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from reshape.cli.main import main
+from reshape.cli.simulate import drawn
 
 
 def test_json_is_one_object_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,3 +71,18 @@ def test_a_missing_matplotlib_is_said_before_any_work(
     monkeypatch.setattr("reshape.sim.plot.find_spec", lambda name: None)
     assert main(["simulate", "ratio", "--plot", "figure.png"]) == 2
     assert "reshape[plot]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (40, [["case", "skewed workers", "ttr"], ["none", "12", "0.901"]]),
+        (20, [["skewed"], ["case", "workers", "ttr"], ["none", "12", "0.901"]]),
+        (12, [["none: skewed"], ["workers 12,"], ["ttr 0.901"]]),
+    ],
+)
+def test_no_number_is_cut_however_narrow_the_terminal(width: int, lines: list[list[str]]) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(drawn(["skewed workers", "ttr"], {"none": ["12", "0.901"]}, width))
+    shown = str(console.file.getvalue()).splitlines()  # type: ignore[attr-defined]
+    assert [re.split(r"  +", line.strip()) for line in shown] == lines

@@ -17,6 +17,7 @@ from reshape.control.balancing import REPORT_S
 from reshape.control.brain import Brain
 from reshape.control.commands import Command
 from reshape.control.events import Event, MetricsCollected
+from reshape.driver import board as board_module
 from reshape.driver import counts as counts_module
 from reshape.driver.attempts import Attempts
 from reshape.driver.board import CALLS_PER_S, HURRY, MOST_WAITING, Board, host_task
@@ -27,6 +28,7 @@ from reshape.driver.host_meeting import HostMeeting
 from reshape.driver.service import DriverService
 from reshape.exchange.errors import CallFailed
 from reshape.exchange.tally import MOST_KEYS, RouterCounts
+from reshape.exchange.transport import crew
 from reshape.exchange.transport.client import call, connect
 from reshape.operators.relay import RelaySpec
 from reshape.plan.balancing import brain_of
@@ -300,9 +302,12 @@ def crowded_driver(hosts: int) -> Iterator[tuple[FlowAddress, Execution]]:
         service.close()
 
 
-def test_idle_hosts_hold_few_threads_of_the_driver() -> None:
+def test_idle_hosts_hold_few_threads_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice as many hosts as may wait, each with counts to tell: what the listener has of threads does not grow."""
     hosts = 2 * MOST_WAITING
+    # A call a second each: on a busy machine too it is answered long before the next.
+    monkeypatch.setattr(board_module, "CALLS_PER_S", float(MOST_WAITING))
+    monkeypatch.setattr(crew, "LINGER_S", 0.2)
     with crowded_driver(hosts) as (address, execution):
         booked = threading.Semaphore(0)
         book = execution.result.book

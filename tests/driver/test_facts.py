@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from reshape.driver.facts import SHOWN_ROWS, plain, shown_facts
+from reshape.observe.charts import Presentation
 from reshape.observe.estimates import Estimate
 from reshape.observe.representativeness import Representativeness, Shown
 from reshape.operators.aggregates.counts import CountAll
@@ -31,7 +32,8 @@ class NoControl:
 
 def facts_of(table: pa.Table, **more: Any) -> dict[str, Any]:
     shown = Shown(table, None, Representativeness(0.5, {"group by": 0.5}), 1.0, **{"final": False, **more})
-    facts = shown_facts(PLAN, NoControl(), shown)  # type: ignore[arg-type]
+    facts = shown_facts(PLAN, NoControl(), shown, Presentation())  # type: ignore[arg-type]
+    assert facts is not None
     assert json.loads(json.dumps(facts, allow_nan=False)) is not None
     return facts
 

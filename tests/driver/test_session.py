@@ -17,7 +17,7 @@ NOWHERE = "no-such-machine.invalid"
 
 def session(master: str, **settings: str) -> Any:
     conf = {f"spark.driver.{name}": value for name, value in settings.items()}
-    return SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: conf))
+    return SimpleNamespace(sparkContext=SimpleNamespace(master=master, _conf=conf))
 
 
 def test_the_driver_is_where_spark_says() -> None:

@@ -17,9 +17,9 @@ class ScanOf:
     splits: tuple[int, ...]
 
 
-def dealt() -> list[int]:
+def dealt(*, in_order: bool = False) -> list[int]:
     scan: Any = ScanOf(tuple(range(SPLITS)))
-    dealer = SplitDealer({0: scan}, 2, lambda *_: None, lambda: None)
+    dealer = SplitDealer({0: scan}, 2, lambda *_: None, lambda: None, in_order=in_order)
     order = []
     while (split := dealer.next(0).split) is not None:
         order.append(split)
@@ -31,3 +31,4 @@ def test_every_split_is_dealt_once_in_a_shuffled_order_that_is_always_the_same()
     assert sorted(order) == list(range(SPLITS))
     assert order != sorted(order)
     assert dealt() == order
+    assert dealt(in_order=True) == list(range(SPLITS))

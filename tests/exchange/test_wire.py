@@ -89,10 +89,10 @@ def test_stream_name_comes_back(name: StreamName) -> None:
     assert StreamName.unpack(name.pack()) == name
 
 
-@pytest.mark.parametrize("size", range(len(NAME.pack())))
-def test_truncated_stream_name_is_refused(size: int) -> None:
-    with pytest.raises(WireError, match="not the name of a stream"):
-        StreamName.unpack(NAME.pack()[:size])
+def test_truncated_stream_name_is_refused() -> None:
+    for size in range(len(NAME.pack())):
+        with pytest.raises(WireError, match="not the name of a stream"):
+            StreamName.unpack(NAME.pack()[:size])
 
 
 @given(st.binary() | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(lambda v: json.dumps(v).encode()))

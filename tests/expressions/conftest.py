@@ -10,7 +10,4 @@ def spark(spark: Any) -> Any:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.adaptive.enabled", "false")
-    # Compiling a hundred expressions a query would take most of the time; single tests switch it on.
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return session

@@ -12,8 +12,6 @@ def spark(spark: Any) -> Any:
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "1")
     session.conf.set("spark.sql.adaptive.enabled", "false")
-    # Hundreds of queries over some hundred rows each: compiling them would take most of the time.
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
     # Not UTC, or nobody would notice a time zone that is lost.
     session.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
     return session

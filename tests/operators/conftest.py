@@ -11,6 +11,4 @@ def spark(spark: Any) -> Any:
     session.conf.set("spark.sql.shuffle.partitions", "2")
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.adaptive.enabled", "false")
-    # A hundred queries over a hundred rows each: compiling them would take most of the time.
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
     return session

@@ -16,7 +16,7 @@ from reshape.page.runs import Runs
 from reshape.page.server import PageServer
 
 from .conftest import OpenPage
-from .telling import RecordedRun, a_run, decision_event, flow_event, report_event, shown_event
+from .telling import RecordedRun, a_run, decision_event, flow_event, report_event, shown_event, tell
 from .threaded import HOT_KEY, ThreadedQuery
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -182,6 +182,31 @@ def test_estimates_have_whiskers_and_words(served: Served, open_url: OpenPage) -
     assert whisker["width"] / track["width"] == pytest.approx(0.4, abs=0.02)
     page.locator(".result summary").click()
     expect(page.locator(".result table")).to_contain_text("60 to 100")
+
+
+def test_a_line_chart_of_the_program_is_shown_with_its_gaps(served: Served, open_url: OpenPage) -> None:
+    kind, seconds, facts = shown_event(0.1, [("a", 40), ("b", 10)])
+    lines = [
+        {"name": "a", "x": [1, 2, 5], "y": [1, 4, 9], "gaps": [2]},
+        {"name": "b", "x": [1, 2, 3], "y": [2, 3, 5], "gaps": []},
+    ]
+    chart = {"kind": "line", "x": "k", "y": "n", "lines": lines}
+    runs, server = served
+    run = RecordedRun([flow_event(), (kind, seconds, {**facts, "chart": chart})])
+    page = open_url(server.url(runs.add(run)))
+    drawing = page.locator(".result .uplot")
+    expect(drawing).to_have_attribute("aria-label", "n by k")
+    expect(page.locator(".result .u-legend .u-label")).to_have_text(["a", "b"])
+    expect(page.locator(".result .legend")).to_contain_text("points in between are not there yet (1 of 2 lines)")
+    page.locator(".result select").nth(2).select_option("bars")
+    expect(page.locator(".bars li")).to_have_count(2)
+    tell(run.record, (kind, 0.2, {**facts, "chart": chart}))
+    expect(page.locator(".bars li").first).to_be_visible()  # what somebody has chosen stays
+    whole = {**chart, "lines": [{**line, "gaps": []} for line in lines]}
+    tell(run.record, (kind, 0.3, {**facts, "chart": whole}))
+    page.locator(".result select").nth(2).select_option("lines")
+    expect(drawing).to_be_visible()
+    expect(page.locator(".result .legend")).to_be_hidden()
 
 
 def test_texts_of_users_are_no_markup(served: Served, open_url: OpenPage) -> None:

@@ -1,5 +1,6 @@
 """From specs to operators on hosts: the planner knows no operator by its kind."""
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -114,3 +115,21 @@ def test_a_source_that_the_plan_has_not_got_is_named() -> None:
     assert plan.source_target(0) == (0, 0)
     with pytest.raises(FlowError, match="no operator of flow 'planned' takes rows of source 1"):
         plan.source_target(1)
+
+
+def test_what_feeds_a_line_chart_is_split_by_keys_as_far_as_order_reaches() -> None:
+    """A join passes rows on in their order; a group-by gives its rows in none, but shows what it has so far."""
+    join = joined(SourceNode(0, SCHEMA), SourceNode(1, SCHEMA))
+    counted = replace(planned(OperatorNode((join,), COUNT)), ordered=True)
+    build, probe, groups = (
+        counted.split(counted.operators[0], 0),
+        counted.split(counted.operators[0], 1),
+        counted.split(counted.operators[1], 0),
+    )
+    assert [choice.split for choice in (build, probe, groups)] == [Split.BY_RECORDS, Split.BY_KEYS, Split.BY_RECORDS]
+    assert probe.reason == "the running result needs the rows of a key in their order"
+    in_between = OperatorNode((OperatorNode((join,), COUNT),), GroupBySpec(COUNT.output_schema, (1,), (CountAll("m"),)))
+    twice = replace(planned(in_between), ordered=True)
+    assert twice.split(twice.operators[0], 1).split is Split.BY_RECORDS, "the first groups come at the end, in no order"
+    alone = replace(planned(join), ordered=True)
+    assert alone.split(alone.operators[0], 1).split is Split.BY_KEYS

@@ -10,7 +10,7 @@ from functools import cache
 from .sources import ROOT, modules, name_of, tree
 
 # What only users call, or what a framework calls by its name; each must still be there.
-CALLED_BY_OTHERS = {"_repr_html_": "notebooks"}
+CALLED_BY_OTHERS = {"_repr_html_": "notebooks", "_ipython_display_": "notebooks"}
 # Decorators that enter what they decorate in a list, by which it is found.
 REGISTER = {"spark_function", "entry", "lazy_entry"}
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -22,8 +22,6 @@ LIMIT_S = 120.0
 
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
-    # Queries over some thousand rows each: compiling them would take most of the time.
-    "spark.sql.codegen.wholeStage": "false",
     # Nations and stores only: of tables this small Spark would broadcast all.
     "spark.sql.autoBroadcastJoinThreshold": "1k",
 }

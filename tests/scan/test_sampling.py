@@ -55,11 +55,15 @@ def plan_of(schema: pa.Schema, ordering: Ordering, **port: Any) -> PhysicalPlan:
 class Driver:
     """The driver's part: bounds that were posted, and failures."""
 
-    def __init__(self, plan: PhysicalPlan, scanned: tuple[int, ...] = (0,)) -> None:
+    def __init__(self, plan: PhysicalPlan, scanned: tuple[int, ...] = (0,), tasks: int | None = None) -> None:
         self.posted: list[UseBounds] = []
         self.failures: list[str] = []
         self.bounds = SortBounds(
-            plan, lambda _, order: self.posted.append(order), lambda where, why: self.failures.append(why), scanned
+            plan,
+            lambda _, order: self.posted.append(order),
+            lambda where, why: self.failures.append(why),
+            scanned,
+            lambda _: tasks,
         )
 
     def sampled(self, task: str, rows: pa.RecordBatch) -> None:
@@ -220,6 +224,33 @@ def test_the_driver_waits_for_every_host_that_samples() -> None:
     assert len(driver.posted) == 1
     driver.sampled("source-0-host2", numbers(3))
     assert len(driver.posted) == 1, "bounds never change"
+
+
+def test_nothing_is_waited_for_when_all_tasks_have_been_heard() -> None:
+    schema, ordering = pa.schema([("n", pa.int64())]), Ordering((SortKey(0),))
+    by_spark = Driver(plan_of(schema, ordering), (), tasks=3)
+    behind_an_operator = Driver(plan_of(schema, ordering, sources=(), operators=(0,)), ())
+    both = Driver(plan_of(schema, ordering, operators=(0,)), (), tasks=1)
+    for driver, tasks in (
+        (by_spark, ("source-0-0", "source-0-1", "source-0-2")),
+        (behind_an_operator, tuple(f"host-{host}" for host in range(HOSTS))),
+        (both, ("source-0-0", *(f"host-{host}" for host in range(HOSTS)))),
+    ):
+        driver.sampled(tasks[0], numbers(4))
+        for task in tasks[1:-1]:
+            driver.bounds.ended((0, 0), task)
+            assert not driver.posted
+        driver.bounds.ended((0, 0), tasks[-1])
+        driver.bounds.ended((0, 0), tasks[0])
+        assert len(driver.posted) == 1
+
+
+def test_rows_of_the_only_task_that_has_some_wait_for_nobody() -> None:
+    schema, ordering = pa.schema([("n", pa.int64())]), Ordering((SortKey(0),))
+    driver = Driver(plan_of(schema, ordering), (), tasks=2)
+    driver.bounds.ended((0, 0), "source-0-1")
+    driver.sampled("source-0-0", numbers(4))
+    assert len(driver.posted) == 1
 
 
 def test_limits_of_time_depend_on_who_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+def ready_page() -> None:
+    """Serve the page from now on: where that is not possible, people hear of it before Spark is started."""
+    from reshape.page.server import open_page
+
+    open_page()
+
+
 def show_page(console: Console, url: str) -> None:
     """Say where the page is, and open it where there is a screen."""
     console.print("live page, for a browser on this machine:", style="dim")

@@ -50,6 +50,7 @@ def run_checks(*, start_spark: bool) -> Iterator[Check]:
         check_pyspark,
         check_pandas,
         check_pyarrow,
+        check_page,
         check_memory,
         check_cores,
         check_slots,
@@ -111,9 +112,21 @@ def check_pyarrow() -> Check:
     try:
         import pyarrow
     except ImportError as error:
-        return Check("pyarrow", "bad", f"cannot be imported: {error}", "pip install 'pyarrow>=18'")
+        return Check("pyarrow", "bad", f"cannot be imported: {error}", "pip install 'pyarrow>=19'")
     details: dict[str, Detail] = {"version": pyarrow.__version__}
     return Check("pyarrow", "ok", pyarrow.__version__, details=details)
+
+
+def check_page() -> Check:
+    """Optional: without its packages only the live page is missing."""
+    versions: dict[str, Detail] = {}
+    for distribution in ("starlette", "uvicorn"):
+        try:
+            versions[distribution] = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            advice = "for query.url, --open and reshape replay: pip install 'reshape[page]'"
+            return Check("Live page", "skip", f"not possible without the package {distribution}", advice)
+    return Check("Live page", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()), "", versions)
 
 
 def check_memory() -> Check:

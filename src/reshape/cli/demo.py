@@ -11,6 +11,7 @@ from reshape.cli import options
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
     from rich.console import Console
 
     from reshape.cli.demo_run import Demo, Size
@@ -39,10 +40,15 @@ def demo(
     """
     from rich.console import Console
 
-    from reshape.cli.demo_run import FULL, QUICK, DemoFailed
-    from reshape.cli.spark_session import said_last, scratch_directory
+    from reshape.cli.browser import ready_page
+    from reshape.cli.demo_run import FULL, QUICK, SLOTS, DemoFailed
+    from reshape.cli.queries import in_words
+    from reshape.cli.running import saying
+    from reshape.cli.spark_session import quiet_session, said_last, scratch_directory
     from reshape.errors import ReshapeError
 
+    if opens:
+        ready_page()
     console = Console(file=sys.stdout, highlight=False)
     size = QUICK if quick else FULL
     console.print(
@@ -51,33 +57,31 @@ def demo(
         "October's tweets: when does the chart show that?\n",
         style="dim",
     )
-    with scratch_directory() as directory:
+    with scratch_directory() as directory, contextlib.ExitStack() as session:
+        with saying(console, "starting Spark (some seconds)"):
+            spark = session.enter_context(quiet_session(directory, f"local[{SLOTS}]"))
         try:
-            perform(console, size, directory, opens=opens)
+            perform(console, spark, size, directory, opens=opens)
         except ReshapeError:
             raise
-        except Exception as error:
-            first = str(error).strip().partition("\n")[0]
+        except Exception as error:  # told before Spark ends, which has the words
             said = said_last(directory)
-            raise DemoFailed(f"{type(error).__name__}: {first}{said and f'; Spark said: {said}'}") from error
+            raise DemoFailed(f"{type(error).__name__}: {in_words(error)}{said and f'; Spark said: {said}'}") from error
     return 0
 
 
-def perform(console: "Console", size: "Size", directory: "Path", *, opens: bool) -> None:
-    """From the start of Spark to its end."""
+def perform(console: "Console", spark: "SparkSession", size: "Size", directory: "Path", *, opens: bool) -> None:
+    """Both flows, then the real files."""
     from reshape.cli.browser import hold_page, show_page
     from reshape.cli.demo_chart import summary
     from reshape.cli.demo_files import files_part
-    from reshape.cli.demo_run import SLOTS, Demo
+    from reshape.cli.demo_run import Demo
     from reshape.cli.running import moves, saying
-    from reshape.cli.spark_session import quiet_session
 
-    with contextlib.ExitStack() as session:
-        with saying(console, "starting Spark (some seconds)"):
-            spark = session.enter_context(quiet_session(directory, f"local[{SLOTS}]"))
+    with contextlib.ExitStack() as flows:
         with saying(console, "asking Spark itself, to know where each bar will end"):
             demo = Demo(spark, size, directory)
-        session.callback(demo.cancel)
+        flows.callback(demo.cancel)
         demo.start()
         if opens:
             show_page(console, demo.runs[1].query.url)

@@ -92,7 +92,10 @@ def in_words(error: BaseException) -> str:
     """The first part of an error's text, in one line. Spark adds its plans and its call sites below."""
     from py4j.protocol import Py4JJavaError
 
-    whole = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    try:
+        whole = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    except OSError:  # the words of such an error are in the JVM
+        return "Spark's JVM has ended: it was killed, or ran out of memory"
     text = whole.split("\n\nJVM stacktrace")[0].split("\n'")[0].split("\n== SQL")[0].split("\n+-")[0]
     return " ".join(text.split())[:_LONGEST]
 

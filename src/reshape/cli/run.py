@@ -50,11 +50,14 @@ def run(
     """
     from rich.console import Console
 
+    from reshape.cli.browser import ready_page
     from reshape.cli.flow_file import read_flow_file
     from reshape.cli.queries import build_query
     from reshape.cli.running import saying, session_for
 
     given = read_flow_file(file, table or [], settings or [], output)
+    if opens:
+        ready_page()
     console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
     with session_for(console, master, conf or []) as spark:
         with saying(console, "reading the query's plan"):

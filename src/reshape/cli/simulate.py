@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from reshape.sim.experiments.experiment import Experiment, Outcome
 
+FILE_WIDTH = 160  # of output that is no terminal: a table of any experiment fits
 ALWAYS = ("total_s", "ttr", "load_balancing", "iterations")
 
 
@@ -42,6 +45,7 @@ def simulate(
     In virtual time, at the paper's scale. Without a name, lists the experiments.
     """
     from rich.console import Console
+    from rich.progress import Progress
 
     from reshape.sim.experiments import find
     from reshape.sim.plot import check_plot_file, draw
@@ -51,12 +55,14 @@ def simulate(
     found = find(experiment)
     changes = parse_settings(settings or [])
     path = check_plot_file(plot) if plot else None
-    with Console(stderr=True).status(f"simulating {found.name}") as status:
+    said = Console(stderr=True)
+    with Progress(console=said, transient=True, disable=not said.is_terminal) as bar:
+        task = bar.add_task(f"simulating {found.name}")
         outcome = found.run(
             strategy or [],
             seed=seed,
             settings=changes,
-            on_case=lambda case: status.update(f"simulating {found.name}: {case}"),
+            on_case=lambda case, number, cases: bar.update(task, description=case, completed=number, total=cases),
         )
     if path is not None:
         draw(f"{found.title} ({found.section})", found.figure(outcome), path)
@@ -98,21 +104,43 @@ def list_experiments(*, as_json: bool) -> int:
 def show(experiment: "Experiment[Any]", outcome: "Outcome") -> None:
     """The summary as a table, what to look at in it, and what the paper found."""
     from rich.console import Console
-    from rich.table import Table
 
     rows = {case: flat(numbers, (*ALWAYS, *experiment.columns)) for case, numbers in outcome.summary.items()}
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    table = Table(title=f"{experiment.title} ({experiment.section})", title_justify="left", box=None)
-    table.add_column("case", no_wrap=True)
-    for name in columns:
-        # Words wrap in a narrow terminal, names with underscores would be cut.
-        table.add_column(name.replace("_", " "), justify="right")
-    for case, row in rows.items():
-        table.add_row(case, *(written(row.get(name)) for name in columns))
+    cells = {case: [written(row.get(name)) for name in columns] for case, row in rows.items()}
     console = Console(file=sys.stdout, highlight=False)
-    console.print(table)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    console.print(f"{experiment.title} ({experiment.section})", style="italic")
+    # Words wrap in a narrow terminal; names with underscores would be cut.
+    console.print(drawn([name.replace("_", " ") for name in columns], cells, console.width))
     console.print(f"\nLook at {experiment.look_at}.")
     console.print(f"The paper: {experiment.paper}.")
+
+
+def drawn(columns: list[str], cells: dict[str, list[str]], width: int) -> "RenderableType":
+    """A table if every word fits, as wide as there is room for, else a paragraph for each case."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    texts = [[name, *(row[at] for row in cells.values())] for at, name in enumerate(columns)]
+    first = max(map(len, cells))
+    for widths, gap in (
+        ([max(map(len, column)) for column in texts], 2),
+        ([max(len(word) for text in column for word in text.split()) for column in texts], 2),
+        ([max(len(word) for text in column for word in text.split()) for column in texts], 1),
+    ):
+        if first + sum(widths) + gap * len(columns) <= width:
+            table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
+            table.add_column("case", width=first)
+            for name, wide in zip(columns, widths, strict=True):
+                table.add_column(name, justify="right", width=wide)
+            for case, row in cells.items():
+                table.add_row(case, *row)
+            return table
+    named = {case: ", ".join(map(" ".join, zip(columns, row, strict=True))) for case, row in cells.items()}
+    return Group(*(Text(f"{case}: {text}") for case, text in named.items()))
 
 
 def flat(numbers: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

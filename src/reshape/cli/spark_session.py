@@ -62,6 +62,7 @@ def quiet_session(
         with _stderr_to(directory / LOG):
             try:
                 spark = _started(master, settings)
+                _hush_accumulators(spark)
             except ReshapeError:
                 raise
             except Exception as error:
@@ -88,6 +89,12 @@ def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _hush_accumulators(spark: SparkSession) -> None:
+    """PySpark's listener for accumulators prints a traceback when the JVM dies; the command tells that in a line."""
+    listener: Any = spark.sparkContext._accumulatorServer
+    listener.handle_error = lambda *_: None
 
 
 def said_last(directory: Path, lines: int = 3) -> str:

@@ -9,6 +9,9 @@ class ParameterError(ReshapeError, ValueError):
     """A parameter has a value that cannot be used.
 
     The message names the parameter, what it got and what it accepts; the same facts are fields for programs.
+
+    >>> print(reshape.ParameterError("low, high", (3, 1), "0 <= low <= high"))
+    low, high = (3, 1): 0 <= low <= high
     """
 
     def __init__(self, parameter: str, got: object, wanted: str) -> None:
@@ -22,7 +25,12 @@ class ParameterError(ReshapeError, ValueError):
 
 
 class StrategyRefused(ParameterError):
-    """The strategy cannot be used for this kind of operator, whatever its parameters are."""
+    """The strategy cannot be used for this kind of operator, whatever its parameters are.
+
+    >>> reshape.flow(orders.orderBy("price"), strategy="pkg").toDF()
+    Traceback (most recent call last):
+    reshape.control.errors.StrategyRefused: strategy = 'pkg': ...
+    """
 
 
 def require(condition: bool, parameter: str, got: object, wanted: str) -> None:

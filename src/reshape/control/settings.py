@@ -96,13 +96,14 @@ class StrategySettings:
     Those with an option can be set by users too: `OPTIONS` has them by name, and `with_options` takes their values.
 
     eta, tau:        skew test (§2.1) in the metric's unit; left out, a few report periods' worth of work
-    adaptive:        how tau adapts; None keeps it fixed
+    adaptive:        how tau follows the error of predictions (§4.3.2); None, as an option false, keeps it fixed
     warmup_s:        no load is moved before; also the detection period of Flow-Join and Flux
-    first_phase:     see FirstPhase; split by keys always moves the chosen keys only
+    first_phase:     what is redirected while a helper catches up (§3.2): all rows, part (the heaviest keys), off (none)
     backlog:         move queued rows too (beyond the paper); ignored where order matters
     helpers:         helpers per skewed worker; None lets chi decide (§6.2)
     fixed_helpers:   only these pairs are mitigated, whatever else is skewed (for experiments)
-    model:           "mean" (§4.3.2) or "recency", which forgets old windows by half each half_life windows
+    metric:          the workload: rows that wait (rows), or milliseconds a second that a worker is busy (busy, §7.12)
+    model, half_life: "mean" (§4.3.2) or "recency", which forgets old windows by half each half_life windows
     window_rows:     rows per sample window; None closes a window at every report
     horizon_rows:    predictions are rows out of the next so many rows of the operator
     history:         load per owner from an earlier run, part of the sample until a pair is first balanced

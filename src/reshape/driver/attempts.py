@@ -22,6 +22,7 @@ from reshape.driver.host_meeting import STALE, HostMeeting
 from reshape.driver.running_result import FirstPartial
 from reshape.errors import FlowFailed
 from reshape.exchange.transport.access import Access, Tls
+from reshape.observe.charts import Presentation
 from reshape.observe.estimates import Estimate
 from reshape.observe.event_log import EventLog
 from reshape.observe.record import RunRecord
@@ -57,13 +58,14 @@ class _Making:
     build_brain: BuildBrain
     log_directory: str | None
     record: RunRecord = field(default_factory=RunRecord)
+    presentation: Presentation = field(default_factory=Presentation)
 
     def __call__(self, attempt: int, stage: int, locations: tuple[str, ...]) -> Execution:
         log: Recorder = self.record
         if self.log_directory is not None:
             log = Recorders(self.record, EventLog(self.log_directory, f"{self.name}-{attempt}"))
         who = (self.plan, attempt, stage, locations, self.cluster, self.scans, self.build_brain)
-        return Execution(*who, log, steady_log=self.log_directory is not None)
+        return Execution(*who, log, self.presentation, steady_log=self.log_directory is not None)
 
 
 @dataclass(slots=True)
@@ -131,6 +133,11 @@ class Attempts:
     def record(self) -> RunRecord:
         """What is known of all attempts, for people who watch them."""
         return self._make.record
+
+    @property
+    def presentation(self) -> Presentation:
+        """How people see what attempts show."""
+        return self._make.presentation
 
     @property
     def newest(self) -> Execution | None:

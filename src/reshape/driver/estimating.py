@@ -192,6 +192,8 @@ def _sampled(
     scan = scans.get(source)
     if scan is None:
         return f"Spark reads source {source}, in an order that is not random"
+    if plan.ordered:
+        return f"source {source} is read in its own order, as a line chart needs it, and that is not random"
     rows = [split.rows for split in scan.splits]
     total = sum(count for count in rows if count is not None)
     if None in rows or not total:

@@ -24,6 +24,7 @@ from reshape.driver.source_tasks import RunAgain, SourceTasks
 from reshape.driver.splits import SplitDealer
 from reshape.driver.task_errors import in_short, is_loss
 from reshape.errors import FlowFailed
+from reshape.observe.charts import Presentation
 from reshape.observe.estimates import Estimate
 from reshape.observe.progress import WorkerProgress
 from reshape.observe.recording import Recorder
@@ -93,6 +94,7 @@ class Execution:
         scans: Mapping[int, Scan] = MappingProxyType({}),
         build_brain: BuildBrain = brain_of,
         log: Recorder | None = None,
+        presentation: Presentation | None = None,
         *,
         steady_log: bool = False,
     ) -> None:
@@ -105,13 +107,13 @@ class Execution:
         self.control = ControlPlane(plan, post, self._close_port, build_brain, log, self._control_failed, pause_s)
         self._estimating = Estimating(plan, scans, self.result, self.control)
         self._outcome = Outcome()
-        self._showing = Showing(plan, self.control, self.shown, log, steady=steady_log)
+        self._showing = Showing(plan, self.control, self.shown, log, presentation, steady=steady_log)
         self._plan = plan
         self._stage = stage
         self._cluster = cluster
-        self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys())
+        self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys(), self.sources.tasks)
         silent = partial(self.board.silent, self._host_tasks, SILENT_S)
-        self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent)
+        self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent, in_order=plan.ordered)
         self._source_tasks = SourceTasks(cluster.unsuccessful, self._run_again)
         by_cluster = partial(cluster.run_source, attempt=attempt, locations=locations)
 
@@ -211,6 +213,8 @@ class Execution:
             case _:
                 if isinstance(report, RouterCounted | RouterEnded):
                     self.sources.book(sender.task, report.read, ended=isinstance(report, RouterEnded))
+                if isinstance(report, RouterEnded):
+                    self._bounds.ended((report.operator, report.port), sender.task)
                 return self.control.reported(report)
         return None
 
@@ -288,6 +292,9 @@ class Execution:
     def _operator_done(self, report: OperatorDone) -> None:
         """All workers of an operator on one host have finished and sent everything."""
         self.control.operator_done(report)
+        target = self._plan.operators[report.operator].target
+        if target is not None:
+            self._bounds.ended(target, host_task(report.host))
         if not self._inputs.operator_done(report.operator, report.host):
             return
         with self._outcome.lock:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pat
 
 from reshape.driver.control_plane import ControlPlane
 from reshape.kernels.hashing import hash_rows, owners
+from reshape.observe.charts import Chart, Line, Presentation, drawn, measured
 from reshape.observe.progress import QueryProgress
 from reshape.observe.representativeness import Shown
 from reshape.plan.lineage import result_columns
@@ -88,10 +88,18 @@ def progress_facts(progress: QueryProgress) -> dict[str, Any]:
     }
 
 
-def shown_facts(plan: PhysicalPlan, control: ControlPlane, shown: Shown) -> dict[str, Any]:
-    """The running result, how far to trust it, and whose partition its rows are."""
-    chosen = _largest(shown.table, plan.result_keys)
+def shown_facts(
+    plan: PhysicalPlan, control: ControlPlane, of_flow: Shown, presentation: Presentation
+) -> dict[str, Any] | None:
+    """The running result, how far to trust it, and whose partition its rows are; None where there is nothing yet."""
+    shown = presentation.of(of_flow)
+    if shown is None:
+        return None
+    spec = presentation.chart
+    by = spec.y if spec is not None and spec.y in shown.table.column_names else None
+    chosen = _largest(shown.table, presentation.keys(plan.result_keys), by)
     rows = shown.table.take(chosen)
+    owned = of_flow.table.take(_largest(of_flow.table, plan.result_keys))
     complete = shown.completeness
     return {
         "columns": [{"name": field.name, "type": str(field.type)} for field in rows.schema],
@@ -102,25 +110,38 @@ def shown_facts(plan: PhysicalPlan, control: ControlPlane, shown: Shown) -> dict
         "trust": round(shown.representativeness.overall, 4),
         "trust_of": {name: round(part, 4) for name, part in shown.representativeness.by_operator.items()},
         "final": shown.final,
-        "names": list(_names(plan, control, rows)),
+        "names": list(_names(plan, control, owned)),
+        "chart": None if spec is None else _chart_facts(drawn(spec, shown)),
     }
 
 
-def _largest(table: pa.Table, keys: int) -> pa.Array:
-    """Numbers of the rows that are shown: all of them, or the largest by the first measure."""
+def _chart_facts(chart: Chart) -> dict[str, Any]:
+    """Bars are among the rows; lines have more points than those."""
+    spec = chart.spec
+    lines = chart.lines if spec.kind == "line" else ()
+    return {"kind": spec.kind, "x": spec.x, "y": spec.y, "lines": [_line_facts(line) for line in lines]}
+
+
+def _line_facts(line: Line) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "x": [plain(point.x) for point in line.points],
+        "y": [plain(point.y) for point in line.points],
+        "gaps": [number for number, point in enumerate(line.points) if point.after_gap],
+    }
+
+
+def _largest(table: pa.Table, keys: int, by: str | None = None) -> pa.Array:
+    """Numbers of the rows that are shown: all of them, or the largest by one measure, the first unless it is given."""
     everything = pa.array(range(table.num_rows), pa.int64())
     if table.num_rows <= SHOWN_ROWS:
         return everything
-    measures = [name for name, field in zip(table.schema.names, table.schema, strict=True) if _is_number(field.type)]
-    behind_keys = [name for name in table.schema.names[keys:] if name in measures] or measures
-    if not behind_keys:
+    measures = measured(table, keys)
+    if not measures:
         return everything.slice(0, SHOWN_ROWS)
-    order = pc.sort_indices(table.select(behind_keys[:1]), [(behind_keys[0], "descending")])
+    column = measures[0] if by is None else by
+    order = pc.sort_indices(table.select([column]), [(column, "descending")])
     return pc.cast(order.slice(0, SHOWN_ROWS), pa.int64())
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pat.is_integer(kind) or pat.is_floating(kind) or pat.is_decimal(kind))
 
 
 def _estimates(shown: Shown, chosen: Sequence[int]) -> dict[str, Any]:

@@ -22,6 +22,12 @@ def is_local(spark: SparkSession) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def jvm_has_ended(spark: SparkSession) -> bool:
+    """Has the JVM ended that this process started? One that was started by something else is not known."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def result_folder(spark: SparkSession, *, encrypt: bool) -> str | None:
     """A new folder for the rows of a result that all tasks can read; it goes with the application, if not before.
     None where tasks are on several machines, or rows on disk have to be encrypted: there Spark keeps them."""
@@ -34,7 +40,7 @@ def driver_address(spark: SparkSession) -> str:
     """Where executors reach the driver: loopback when they are in the same process."""
     if is_local(spark):
         return LOCAL
-    host = _conf(spark, "spark.driver.host") or ""
+    host = spark.sparkContext._conf.get("spark.driver.host") or ""
     try:
         if host:
             return resolved(host)
@@ -51,18 +57,14 @@ def driver_listening(spark: SparkSession, listening: Listening) -> Listening:
     """Where the driver listens: as Spark's own listeners do, unless flows have a setting of their own."""
     if is_local(spark):
         return listening.on_loopback()
-    bind = listening.bind or _conf(spark, "spark.driver.bindAddress")
+    bind = listening.bind or spark.sparkContext._conf.get("spark.driver.bindAddress")
     return replace(listening, bind=bind)
-
-
-def _conf(spark: SparkSession, name: str) -> str | None:
-    """A setting of the application. PySpark's `getConf` copies them all, one call to the JVM each."""
-    return spark.sparkContext._conf.get(name)
 
 
 def check(spark: SparkSession, flow: FlowSlots) -> None:
     """Raise unless this session can run the hosts of a flow, and sources that Spark reads, at the same time."""
-    if _conf(spark, "spark.dynamicAllocation.enabled") == "true":
+    # Not by the context's getConf(), which copies all settings one by one: 5 ms for each flow.
+    if spark.sparkContext._conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise UnsuitableSession(
             "Spark runs no barrier stage, as a flow's hosts are, with executors that come and go: "
             "set spark.dynamicAllocation.enabled to false for this application"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from reshape.driver.control_plane import ControlPlane
 from reshape.driver.facts import flow_facts, shown_facts
+from reshape.observe.charts import Presentation
 from reshape.observe.recording import Recorder
 from reshape.observe.representativeness import Shown
 from reshape.plan.physical import PhysicalPlan
@@ -30,6 +31,7 @@ class Showing:
         control: ControlPlane,
         shown: Callable[[], Shown | None],
         recorder: Recorder | None,
+        presentation: Presentation | None = None,
         *,
         steady: bool,
     ) -> None:
@@ -37,6 +39,7 @@ class Showing:
         self._control = control
         self._shown = shown
         self._recorder = recorder
+        self._presentation = presentation or Presentation()
         self._lock = threading.Lock()
         self._due = 0.0
         self._over = threading.Event()
@@ -54,8 +57,9 @@ class Showing:
             if self._recorder is None or (began < self._due and not at_once):
                 return True
             shown = self._shown()
-            if shown is not None:
-                self._control.note("shown", **shown_facts(self._plan, self._control, shown))
+            facts = None if shown is None else shown_facts(self._plan, self._control, shown, self._presentation)
+            if facts is not None:
+                self._control.note("shown", **facts)
             took = time.monotonic() - began
             self._due = time.monotonic() + max(LOOK_S, _PAUSE * took)
             return shown is not None and not shown.final

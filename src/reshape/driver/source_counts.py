@@ -68,13 +68,17 @@ class SourceCounts:
         with self._lock:
             return {number: source.total for number, source in self._sources.items()}
 
+    def tasks(self, number: int) -> int | None:
+        """How many tasks of Spark's read a source, if it knows."""
+        source = self._sources[number]
+        if source.stage is not None and not source.tasks:  # without the lock: Spark is asked
+            source.tasks = self._task_count(source.stage)
+        return source.tasks
+
     def parts(self) -> dict[int, float | None]:
         """The part of each source that has been read, 0 to 1; None where it is unknown."""
-        with self._lock:
-            unasked = [source for source in self._sources.values() if source.stage is not None and not source.tasks]
-        for source in unasked:  # without the lock: Spark is asked
-            assert source.stage is not None
-            source.tasks = self._task_count(source.stage)
+        for number in self._sources:
+            self.tasks(number)
         with self._lock:
             return {number: _part(source) for number, source in self._sources.items()}
 

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 GONE = (Py4JError, OSError, AttributeError)
 
 
+def free(kept: DataFrame) -> None:
+    """Let Spark keep a result no more; where Spark is gone, so is the result."""
+    with suppress(*GONE):
+        kept.unpersist()
+
+
 class SparkCluster:
     """Tasks of one flow as tasks of Spark. ``at`` tells where the flow's driver listens, once that is known."""
 

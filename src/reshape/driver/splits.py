@@ -21,16 +21,25 @@ LOOK_S = 5.0
 
 
 class SplitDealer:
-    """Of one attempt. In a shuffled order, so that early results stand for the whole input, not for its first files."""
+    """Of one attempt. In a shuffled order, so that early results stand for the whole input, not for its first files;
+    ``in_order`` where the running result is to follow the input, as a line does that grows."""
 
-    def __init__(self, scans: Mapping[int, Scan], hosts: int, post: Post, silent: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        scans: Mapping[int, Scan],
+        hosts: int,
+        post: Post,
+        silent: Callable[[], str | None],
+        *,
+        in_order: bool = False,
+    ) -> None:
         """``silent`` names a host that has not been heard of for too long, if there is one."""
         self._hosts = hosts
         self._post = post
         self._silent = silent
         self._news = threading.Condition()
         self._closed = False
-        self._left = {source: _shuffled(len(scan.splits)) for source, scan in scans.items()}
+        self._left = {source: _dealt(len(scan.splits), in_order) for source, scan in scans.items()}
         self._rows: dict[int, dict[int, int]] = {source: {} for source in scans}  # by source and host that is through
 
     def run(self, source: int) -> int:
@@ -70,5 +79,5 @@ class SplitDealer:
             self._news.notify_all()
 
 
-def _shuffled(count: int) -> deque[int]:
-    return deque(random.Random(_SEED).sample(range(count), count))
+def _dealt(count: int, in_order: bool) -> deque[int]:
+    return deque(range(count)) if in_order else deque(random.Random(_SEED).sample(range(count), count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from reshape.expressions.table import SessionFacts
@@ -11,9 +12,6 @@ from reshape.expressions.table import SessionFacts
 # What can have a case, or stand between letters without ending a word. Not there: Chinese signs, Hangul and Tangut
 # syllables, private use, halves of surrogate pairs; and the bar, which separates letters in questions.
 _WITHOUT = [(0x3400, 0xA000), (0xAC00, 0xD7B0), (0xD800, 0xF900), (0x17000, 0x18D00), (0x20000, 0xE0000)]
-_LETTERS = [
-    chr(code) for code in range(0xE1000) if chr(code) != "|" and not any(start <= code < end for start, end in _WITHOUT)
-]
 _SIGMA, _INNER_SIGMA, _FINAL_SIGMA = "Σσς"
 # Where Java's locale has one of these languages the case of a letter depends on more than the letter.
 _LANGUAGES_WITH_RULES = ("tr", "az", "lt", "el", "hy")
@@ -61,6 +59,14 @@ class CaseTable:
         return [changed(text) for text in texts]
 
 
+@cache
+def _letters() -> list[str]:
+    """80,000 of them, for the driver alone: hosts, which import this too, do not need them."""
+    starts, ends = zip(*_WITHOUT, strict=True)
+    spans = zip((0, *ends), (*starts, 0xE1000), strict=True)
+    return [chr(code) for start, end in spans for code in range(start, end) if chr(code) != "|"]
+
+
 def read_case(expression: Any, facts: SessionFacts) -> dict[str, Any]:
     """Asks the JVM what it makes of every letter."""
     from pyspark import SparkContext
@@ -76,7 +82,7 @@ def read_case(expression: Any, facts: SessionFacts) -> dict[str, Any]:
         change = getattr(jvm.org.apache.spark.sql.catalyst.util.CollationSupport, name).execBinaryICU
 
         def ask(before: str, after: str) -> list[str]:
-            question = "|".join(f"{before}{letter}{after}" for letter in _LETTERS)
+            question = "|".join(f"{before}{letter}{after}" for letter in _letters())
             return str(change(texts.fromString(question)).toString()).split("|")
 
         _tables[name, language] = _asked(ask, language, lowers=name == "Lower")
@@ -84,14 +90,14 @@ def read_case(expression: Any, facts: SessionFacts) -> dict[str, Any]:
 
 
 def _asked(ask: Any, language: str, lowers: bool) -> CaseTable:
-    pairs = zip(_LETTERS, ask("", ""), strict=True)
+    pairs = zip(_letters(), ask("", ""), strict=True)
     letters = tuple((ord(before), after) for before, after in pairs if before != after)
     if not lowers:
         return CaseTable(letters, language, "", "")
     # Behind a letter with a case a sigma is final, unless another such letter follows, ignored ones between or not.
-    cased = [letter for letter, word in zip(_LETTERS, ask("a" + _SIGMA, ""), strict=True) if word[1] == _INNER_SIGMA]
+    cased = [letter for letter, word in zip(_letters(), ask("a" + _SIGMA, ""), strict=True) if word[1] == _INNER_SIGMA]
     followed = [
-        letter for letter, word in zip(_LETTERS, ask("a" + _SIGMA, "a"), strict=True) if word[1] == _INNER_SIGMA
+        letter for letter, word in zip(_letters(), ask("a" + _SIGMA, "a"), strict=True) if word[1] == _INNER_SIGMA
     ]
     return CaseTable(letters, language, "".join(cased), "".join(sorted(set(followed) - set(cased))))
 

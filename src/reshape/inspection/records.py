@@ -88,7 +88,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What `reshape.inspect` returns. Prints as a table; in a notebook it is one."""
+    """What `reshape.inspect` returns. Prints as a table; in a notebook it is one.
+
+    >>> ranked = orders.selectExpr("rank() OVER (PARTITION BY IF(id < 900, 0, id) ORDER BY price) AS place")
+    >>> [(finding.operation, finding.hot[0].values) for finding in reshape.inspect(ranked, workers=4).hot]
+    [('window', (0,))]
+    """
 
     findings: tuple[Finding, ...]
     workers: int

@@ -67,7 +67,11 @@ _FLOATS: dict[int, Any] = {
 
 
 class UnsupportedKeyType(ReshapeError):
-    """A column of this type cannot be a key: it has no equality (map), or none that is built (list)."""
+    """A column of this type cannot be a key: it has no equality (map), or none that is built (list).
+
+    >>> print(reshape.UnsupportedKeyType("list<item: int64>", "tags", "group-by"))
+    group-by: column 'tags' of type list<item: int64> cannot be a key. Keys may be numbers, decimals, strings, ...
+    """
 
     def __init__(self, type_name: str, column: int | str | None = None, operator: str | None = None) -> None:
         super().__init__(type_name, column, operator)

@@ -18,7 +18,14 @@ MOST_WAITING = 1_000
 
 @dataclass(frozen=True, slots=True)
 class QueryStartedEvent:
-    """A flow was started; it may still be queued."""
+    """A flow was started; it may still be queued.
+
+    >>> class Starts(reshape.QueryListener):
+    ...     def onQueryStarted(self, event):
+    ...         print(event.name, "begins")
+    >>> Starts().onQueryStarted(reshape.QueryStartedEvent("3f2a", "9c41", "shops", "2026-11-18T03:00:00Z"))
+    shops begins
+    """
 
     id: str
     runId: str  # noqa: N815 - as in PySpark
@@ -28,12 +35,23 @@ class QueryStartedEvent:
 
 @dataclass(frozen=True, slots=True)
 class QueryProgressEvent:
+    """A query goes on, or has ended: the newest record of its progress.
+
+    >>> class Percents(reshape.QueryListener):
+    ...     def onQueryProgress(self, event: reshape.QueryProgressEvent):
+    ...         print(event.progress.name, event.progress.part_read)
+    """
+
     progress: QueryProgress
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTerminatedEvent:
-    """A query has ended; ``exception`` is what it failed with, in words, None after success."""
+    """A query has ended; ``exception`` is what it failed with, in words, None after success.
+
+    >>> reshape.QueryTerminatedEvent("3f2a", "9c41", None).exception is None
+    True
+    """
 
     id: str
     runId: str  # noqa: N815
@@ -44,7 +62,20 @@ QueryEvent = QueryStartedEvent | QueryProgressEvent | QueryTerminatedEvent
 
 
 class QueryListener:
-    """Base of listeners: override what you want to hear of. What a method raises is logged, and disturbs nobody."""
+    """Base of listeners: override what you want to hear of. What a method raises is logged, and disturbs nobody.
+
+    >>> import queue
+    >>> heard = queue.Queue()
+    >>> class Ends(reshape.QueryListener):
+    ...     def onQueryTerminated(self, event):
+    ...         heard.put(event.exception)
+    >>> reshape.add_listener(ends := Ends())
+    >>> reshape.start(by_shop).awaitTermination()
+    True
+    >>> print(heard.get(timeout=60))
+    None
+    >>> reshape.remove_listener(ends)
+    """
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Called for each query that is started."""

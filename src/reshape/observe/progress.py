@@ -64,6 +64,12 @@ class QueryProgress:
     ``seconds`` count from when the hosts of this attempt were ready, without pauses; ``seconds_left`` is about how long
     it will take at the pace of the last seconds, None while that is unknown. ``representativeness`` says how far the
     running result has the proportions of the input so far.
+
+    >>> query = reshape.start(by_shop, name="shops")
+    >>> query.awaitTermination()
+    True
+    >>> query.lastProgress.name, query.lastProgress.numInputRows, query.lastProgress.part_read
+    ('shops', 1000, 1.0)
     """
 
     id: str

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.types as pat
 
 from reshape.errors import FlowError
+from reshape.observe.charts import measured
 
 # A row takes the place of one that is shown when it is so much larger: those that are about alike would take turns.
 LARGER = 1.1
@@ -68,12 +68,12 @@ class StickyTop:
         return chosen
 
     def _column(self, table: pa.Table) -> str:
-        numeric: list[str] = [field.name for field in table.schema if _is_number(field.type)]
         if self._by is None:
-            measures: list[str] = [name for name in table.schema.names[self._keys :] if name in numeric] or numeric
+            measures = measured(table, self._keys)
             if not measures:
                 raise FlowError("top: no column is a number to choose rows by")
             return measures[0]
+        numeric: list[str] = measured(table, 0)
         if self._by not in numeric:
             raise FlowError(f"top: {self._by!r} is no column of numbers; those are {', '.join(numeric) or 'none'}")
         return self._by
@@ -81,10 +81,6 @@ class StickyTop:
     def _names(self, table: pa.Table) -> list[Hashable]:
         columns = [table.column(number).to_pylist() for number in range(self._keys)]
         return [repr(values) for values in zip(*columns, strict=True)] if columns else list(range(table.num_rows))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pat.is_integer(kind) or pat.is_floating(kind) or pat.is_decimal(kind))
 
 
 def _numbers(table: pa.Table, column: str) -> npt.NDArray[np.float64]:

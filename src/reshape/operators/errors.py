@@ -20,7 +20,11 @@ __all__ = [
 
 
 class OperatorError(ReshapeError):
-    """Base of the errors of operators; all name the operator."""
+    """Base of the errors of operators; all name the operator.
+
+    >>> reshape.OutOfRange("group-by", "sum", "price", "bigint").operator
+    'group-by'
+    """
 
     def __init__(self, operator: str, *details: object) -> None:
         super().__init__(operator, *details)
@@ -40,7 +44,11 @@ class PortError(OperatorError):
 
 
 class KeyTypesDiffer(OperatorError):
-    """Two key columns that are compared have different types; the planner should have cast them."""
+    """Two key columns that are compared have different types; the planner should have cast them.
+
+    >>> print(reshape.KeyTypesDiffer("hash join", "id", "int64", "number", "string"))
+    hash join: key 'id' is int64 but 'number' is string; cast one of them
+    """
 
     def __init__(self, operator: str, left: str, left_type: str, right: str, right_type: str) -> None:
         super().__init__(operator, left, left_type, right, right_type)
@@ -55,7 +63,11 @@ class KeyTypesDiffer(OperatorError):
 
 
 class UnsupportedAggregate(OperatorError):
-    """An aggregate has no meaning for a column of this type, or none that is built."""
+    """An aggregate has no meaning for a column of this type, or none that is built.
+
+    >>> print(reshape.UnsupportedAggregate("group-by", "sum", "tags", "list<item: string>"))
+    group-by: sum of column 'tags' of type list<item: string> is not supported
+    """
 
     def __init__(self, operator: str, aggregate: str, column: str, type_name: str) -> None:
         super().__init__(operator, aggregate, column, type_name)
@@ -68,7 +80,11 @@ class UnsupportedAggregate(OperatorError):
 
 
 class OutOfRange(OperatorError):
-    """A sum or mean does not fit its type. Spark raises too unless spark.sql.ansi.enabled is false."""
+    """A sum or mean does not fit its type. Spark raises too unless spark.sql.ansi.enabled is false.
+
+    >>> print(reshape.OutOfRange("group-by", "sum", "price", "bigint"))
+    group-by: sum of column 'price' does not fit bigint; cast the column to a wider decimal or to double
+    """
 
     def __init__(self, operator: str, aggregate: str, column: str, type_name: str) -> None:
         super().__init__(operator, aggregate, column, type_name)
@@ -111,7 +127,11 @@ class StateMismatch(OperatorError):
 
 
 class UserAggregateFailed(OperatorError):
-    """A method of a user-defined aggregate raised; the cause says what."""
+    """A method of a user-defined aggregate raised; the cause says what.
+
+    >>> print(reshape.UserAggregateFailed("group-by", "Longest", "merge", "TypeError: no number"))
+    group-by: merge() of user-defined aggregate 'Longest' failed: TypeError: no number
+    """
 
     def __init__(self, operator: str, aggregate: str, method: str, cause: str) -> None:
         super().__init__(operator, aggregate, method, cause)

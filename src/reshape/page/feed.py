@@ -73,6 +73,10 @@ class RunFeed:
             for name, section in made.items():
                 self._put(name, section)
 
+    def texts(self) -> dict[str, str]:
+        """All sections as JSON texts, for who keeps what changed by itself."""
+        return {name: section.text for name, section in self._sections.items()}
+
     def changes(self, number: int, heard: Heard) -> str | None:
         """What a browser does not know yet, as a JSON object; None if it knows everything."""
         parts = []

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 class NotSupported(ReshapeError):
-    """An expression that a flow cannot run, with what it can."""
+    """An expression that a flow cannot run, with what it can.
+
+    >>> print(reshape.NotSupported("agg", "rand()", "use columns and expressions of one row"))
+    agg cannot use rand(); use columns and expressions of one row
+    """
 
     def __init__(self, what: str, expression: str, instead: str) -> None:
         super().__init__(what, expression, instead)

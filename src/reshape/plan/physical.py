@@ -98,6 +98,7 @@ class PhysicalPlan:
     workers: int
     buckets_per_worker: int = 16  # mini-partitions, the unit of Flux
     report_s: float = REPORT_S  # tasks report, and brains look at it, so often
+    ordered: bool = False  # whether the running result needs the rows of a key in their order
 
     def workers_of(self, host: int) -> range:
         """The workers of a host; hosts differ by one worker at most."""
@@ -114,6 +115,8 @@ class PhysicalPlan:
         while below is not None:
             if below.ordered is not None:
                 return SplitChoice(Split.BY_KEYS, f"{below.ordered} needs the rows of a key in their order")
+            if self.ordered and (below.target is None or self._shows(below.target)):
+                return SplitChoice(Split.BY_KEYS, "the running result needs the rows of a key in their order")
             if below.target is None:
                 break
             number, at = below.target
@@ -121,6 +124,11 @@ class PhysicalPlan:
             if not below.passes_on(at):
                 break
         return SplitChoice(Split.BY_RECORDS, "nothing downstream needs the order of rows")
+
+    def _shows(self, target: tuple[int, int]) -> bool:
+        """Does this input feed groups whose running values are the result?"""
+        operator = self.operators[target[0]]
+        return operator.target is None and operator.logic.group_keys > 0
 
     def edge(self, operator: int, port: int) -> Edge:
         target = self.operators[operator]

@@ -14,9 +14,10 @@ LINGER_S = 5.0
 class Crew:
     def __init__(self, name: str) -> None:
         self._name = name
-        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._waiting = 0  # threads that nobody counts on yet
+        # Threads that nobody counts on yet, by what they wait at. The last one gets the next task, or a few tasks now
+        # and then would keep all threads that were ever needed at once.
+        self._waiting: list[queue.SimpleQueue[Callable[[], None] | None]] = []
         self._threads: set[threading.Thread] = set()
         self._closed = False
 
@@ -26,21 +27,20 @@ class Crew:
             if self._closed:
                 return
             if self._waiting:
-                self._waiting -= 1
-                self._tasks.put(task)
+                self._waiting.pop().put(task)
                 return
             thread = threading.Thread(target=self._work, args=(task,), name=self._name, daemon=True)
             thread.start()
-            self._threads.add(thread)
+            # Only what has ended is forgotten: nothing that was started outlives close().
+            self._threads = {each for each in self._threads if each.is_alive()} | {thread}
 
     def close(self, within_s: float) -> bool:
         """Wait until all that was begun is done; False if something is not."""
         with self._lock:
             self._closed = True
             threads = self._threads - {threading.current_thread()}
-            for _ in range(self._waiting):
-                self._tasks.put(None)
-            self._waiting = 0
+            while self._waiting:
+                self._waiting.pop().put(None)
         deadline = time.monotonic() + within_s
         for thread in threads:
             thread.join(max(deadline - time.monotonic(), 0.0))
@@ -48,22 +48,21 @@ class Crew:
 
     def _work(self, first: Callable[[], None]) -> None:
         task: Callable[[], None] | None = first
+        tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         while task is not None:
             task()
-            task = self._next()
-        with self._lock:
-            self._threads.discard(threading.current_thread())
+            task = self._next(tasks)
 
-    def _next(self) -> Callable[[], None] | None:
+    def _next(self, tasks: queue.SimpleQueue[Callable[[], None] | None]) -> Callable[[], None] | None:
         with self._lock:
             if self._closed:
                 return None
-            self._waiting += 1
+            self._waiting.append(tasks)
         try:
-            return self._tasks.get(timeout=LINGER_S)
+            return tasks.get(timeout=LINGER_S)
         except queue.Empty:
             with self._lock:
-                if self._waiting:
-                    self._waiting -= 1
+                if tasks in self._waiting:
+                    self._waiting.remove(tasks)
                     return None
-            return self._tasks.get()  # somebody has just counted on this one
+            return tasks.get()  # somebody has just counted on this one

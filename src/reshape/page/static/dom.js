@@ -20,6 +20,21 @@ export function svg(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
+// A colour of the sheet as drawings on a canvas need it, for the place where they are. Asking for one makes the browser look through all
+// styles, so each is asked for once a second: a theme may change.
+const colors = new Map();
+
+export function color(near, name) {
+  const known = colors.get(name);
+  if (known && performance.now() - known.at < 1000) return known.found;
+  const probe = near.appendChild(el("i", { hidden: true }));
+  probe.style.color = `var(${name})`;
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  if (found) colors.set(name, { found, at: performance.now() });
+  return found;
+}
+
 // A list of keyed rows that is brought to a new state with as few changes as possible.
 export function reconcile(parent, keys, make, update) {
   const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));

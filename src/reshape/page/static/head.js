@@ -96,7 +96,7 @@ export class Head {
     this.fill.style.width = part === null ? "" : `${part * 100}%`;
     const facts = [
       ["time", seconds(head.seconds)],
-      ["read", progress.part === undefined || progress.part === null ? null : percent(progress.part)],
+      ["read", typeof progress.part === "number" && (head.active || head.final) ? percent(progress.part) : null],
       ["time left", head.active && typeof progress.left_s === "number" ? seconds(progress.left_s) : null],
       ["rows a second", progress.rows_per_s ? short(progress.rows_per_s) : null],
       ["rows read", progress.rows ? count(progress.rows) : null],

@@ -51,10 +51,21 @@ function take(message) {
 
 function panel(number) {
   if (!panels.has(number)) {
-    panels.set(number, new Panel(number, (text) => (spoken.textContent = text)));
+    panels.set(number, new Panel(number, (text) => (spoken.textContent = text), (action, value) => act(number, action, value)));
     place();
   }
   return panels.get(number);
+}
+
+async function act(number, action, value) {
+  const query = value === null ? "" : `?value=${value}`;
+  const answer = await fetch(`/runs/${number}/${action}${query}`, { method: "POST" }).catch(() => {
+    throw new Error("the program does not answer: has it ended?");
+  });
+  if (!answer.ok) {
+    const told = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
+    throw new Error(told.error);
+  }
 }
 
 function place() {

@@ -9,18 +9,14 @@ import { Result } from "./result.js";
 import { Timeline } from "./timeline.js";
 import { Workers } from "./workers.js";
 
+const PARTS = { head: Head, result: Result, workers: Workers, flow: Flow, history: History, hot: Hot, timeline: Timeline };
+
 export class Panel {
-  constructor(number, speak) {
+  // `act` does an action of the run; `parts`: the cards that are shown.
+  constructor(number, speak, act, parts = Object.keys(PARTS)) {
     this.state = { number, timeline: [], newest: 0, chosenWorkers: new Set(), port: null, peaks: new Map() };
-    this.parts = {
-      head: new Head(this, speak),
-      result: new Result(this),
-      workers: new Workers(this),
-      flow: new Flow(this),
-      history: new History(this),
-      hot: new Hot(this),
-      timeline: new Timeline(this),
-    };
+    this.act = act;
+    this.parts = Object.fromEntries(parts.map((name) => [name, new PARTS[name](this, speak)]));
     this.due = new Set();
     const cards = Object.values(this.parts).map((part) => part.node);
     this.node = el("section", { class: "run", "aria-label": `Run ${number}` }, el("div", { class: "cards" }, ...cards));
@@ -90,15 +86,6 @@ export class Panel {
   label(operator, port) {
     const at = this.state.flow?.operators?.find((each) => each.id === operator);
     return at?.ports?.[port]?.label ?? `operator ${operator}`;
-  }
-
-  async act(action, value = null) {
-    const query = value === null ? "" : `?value=${value}`;
-    const answer = await fetch(`/runs/${this.state.number}/${action}${query}`, { method: "POST" });
-    if (!answer.ok) {
-      const told = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
-      throw new Error(told.error);
-    }
   }
 
   choosePort(name) {

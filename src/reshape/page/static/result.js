@@ -5,6 +5,7 @@ import { cell, percent, short } from "./format.js";
 import { lineChart } from "./lines.js";
 
 const MOST_BARS = 40;
+const SERIES = 8; // colours of lines
 const NUMBER = /^(u?int|float|double|halffloat|decimal)/;
 
 export class Result {
@@ -35,15 +36,33 @@ export class Result {
     const firstMeasure = (measures.find(([at]) => at !== "0") ?? measures[0] ?? ["-1"])[0];
     choices(this.x, numbers.map(([at, name]) => [at, name]), this.x.value || "0");
     choices(this.y, measures.map(([at, name]) => [at, name]), this.y.value || firstMeasure);
+    this.obey(result.chart, columns);
     this.describe(result);
     const rows = this.chosen(result);
     const asLines = this.shape.value === "lines";
     this.bars.hidden = asLines || !rows.length;
     this.lines.hidden = !asLines;
     this.legend.hidden = asLines;
-    if (asLines) this.drawLines(rows);
+    if (asLines && this.isAsked(result.chart, columns)) this.drawChart(result.chart);
+    else if (asLines) this.drawLines(rows);
     else this.drawBars(rows);
     this.beside.update();
+  }
+
+  // What the program draws is shown until somebody chooses something else.
+  obey(chart, columns) {
+    const asked = chart ? JSON.stringify([chart.kind, chart.x, chart.y]) : "";
+    if (asked === this.asked) return;
+    this.asked = asked;
+    if (!chart) return;
+    const at = (name) => String(columns.findIndex((column) => column.name === name));
+    this.x.value = at(chart.x);
+    this.y.value = at(chart.y);
+    this.shape.value = chart.kind === "line" ? "lines" : "bars";
+  }
+
+  isAsked(chart, columns) {
+    return chart?.kind === "line" && columns[Number(this.x.value)]?.name === chart.x && columns[Number(this.y.value)]?.name === chart.y;
   }
 
   describe(result) {
@@ -124,6 +143,24 @@ export class Result {
     const xs = rows.map((row, at) => (numeric ? row.x : at));
     const names = numeric ? null : rows.map((row) => row.name);
     this.chart = lineChart(this.lines, this.chart, { label: "Result as a line", xs, names, series: [{ label: this.y.selectedOptions[0]?.text ?? "value", values: rows.map((row) => row.value), color: "--accent" }] });
+  }
+
+  // Lines over all values of x that any of them has; places without a value are no gap, those that are named are.
+  drawChart({ x, y, lines }) {
+    const known = [...new Set(lines.flatMap((line) => line.x))];
+    const numeric = known.every((value) => typeof value === "number");
+    known.sort(numeric ? (a, b) => a - b : (a, b) => (String(a) < String(b) ? -1 : 1));
+    const place = new Map(known.map((value, at) => [value, at]));
+    const series = lines.map((line, number) => {
+      const values = new Array(known.length).fill(undefined);
+      line.x.forEach((value, at) => (values[place.get(value)] = line.y[at]));
+      const gaps = line.gaps.map((at) => [place.get(line.x[at - 1]), place.get(line.x[at])]);
+      return { label: line.name ?? y, values, gaps, color: `--series-${number % SERIES}` };
+    });
+    const broken = lines.filter((line) => line.gaps.length).length;
+    this.legend.hidden = !broken;
+    if (broken) this.legend.replaceChildren(el("span", { text: `dashed: points in between are not there yet (${broken} of ${lines.length} ${lines.length === 1 ? "line" : "lines"})` }));
+    this.chart = lineChart(this.lines, this.chart, { label: `${y} by ${x}`, xs: numeric ? known : known.map((_, at) => at), names: numeric ? null : known.map(String), series });
   }
 
   asTable() {

@@ -1,7 +1,7 @@
 // Rows that wait for each worker, who is skewed and who helps, and load on its way: columns for up to 64 workers, a map of
 // cells for more.
 
-import { choices, el, svg, table, TableBeside } from "./dom.js";
+import { choices, color, el, svg, table, TableBeside } from "./dom.js";
 import { bytes, cell, count, percent, short } from "./format.js";
 
 const MOST_COLUMNS = 64;
@@ -98,10 +98,8 @@ export class Workers {
     canvas.setAttribute("aria-label", `Rows waiting for ${workers} workers, darker for more. ${this.summary.textContent}. The table below has them all.`);
     if (this.drawing.firstChild !== canvas) this.drawing.replaceChildren(canvas);
     const paint = canvas.getContext("2d");
-    const style = getComputedStyle(document.documentElement);
-    const color = (name) => style.getPropertyValue(name).trim();
-    const colors = { skewed: color("--skewed"), helper: color("--helper"), none: color("--none") };
-    const [ground, focus, ink] = [color("--ghost"), color("--focus"), color("--card")];
+    const [skewed, helper, none, ground, focus, ink] = ["--skewed", "--helper", "--none", "--ghost", "--focus", "--card"].map((name) => color(this.drawing, name));
+    const colors = { skewed, helper, none };
     const most = Math.max(1, ...port.waiting);
     paint.scale(ratio, ratio);
     paint.clearRect(0, 0, width, height);

@@ -76,9 +76,10 @@ class Experiment(Generic[P]):
         *,
         seed: int = 0,
         settings: Mapping[str, str] | None = None,
-        on_case: Callable[[str], None] = lambda name: None,
+        on_case: Callable[[str, int, int], None] = lambda name, number, cases: None,
     ) -> Outcome:
-        """Measure the cases of these strategies, all if none are named."""
+        """Measure the cases of these strategies, all if none are named. ``on_case`` hears which begins: its name, its
+        number from 0 on, and how many there are."""
         params = with_settings(self.params, settings or {})
         cases = self.cases(params, seed)
         for strategy in strategies:
@@ -87,10 +88,10 @@ class Experiment(Generic[P]):
             require(strategy in offered, "strategy", strategy, f"{self.name} has {', '.join(offered)}")
         summary: dict[str, Summary] = {}
         series: dict[str, Series] = {}
-        for case in cases:
-            if not strategies or case.strategy in strategies:
-                on_case(case.name)
-                summary[case.name], series[case.name] = case.measure()
+        wanted = [case for case in cases if not strategies or case.strategy in strategies]
+        for number, case in enumerate(wanted):
+            on_case(case.name, number, len(wanted))
+            summary[case.name], series[case.name] = case.measure()
         return Outcome(self.name, {**asdict(params), "seed": seed}, series, summary)  # type: ignore[call-overload]
 
 
