@@ -114,8 +114,9 @@ def as_column(expression: Any) -> Column:
 
     context = SparkContext._active_spark_context
     assert context is not None
+    gateway: Any = context._gateway
     # By its full name: package by package the JVM would be asked for each part of it.
-    utils = JavaClass("org.apache.spark.sql.classic.ExpressionUtils", context._gateway._gateway_client)
+    utils = JavaClass("org.apache.spark.sql.classic.ExpressionUtils", gateway._gateway_client)
     return ClassicColumn(utils.column(expression))
 
 
