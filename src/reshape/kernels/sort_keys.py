@@ -137,7 +137,7 @@ def _order_of_packed(packed: U64) -> Indices:
 
 def _in_runs(values: U64) -> bool:
     """Do values lie in few sorted runs, as files by time do? A look takes a hundredth of what sorting them takes."""
-    return np.count_nonzero(values[1:] < values[:-1]) * _RUN_ROWS < len(values)
+    return int(np.count_nonzero(values[1:] < values[:-1])) * _RUN_ROWS < len(values)
 
 
 def _order_in_groups(values: U64, groups: Indices) -> Indices:
