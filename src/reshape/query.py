@@ -15,6 +15,7 @@ from reshape.catalyst.shape import Shape
 from reshape.driver.attempts import TEARDOWN_S
 from reshape.driver.job_properties import JobProperties
 from reshape.driver.journal import Journal
+from reshape.driver.kept import keep
 from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
 from reshape.driver.session import jvm_has_ended, too_few_slots
@@ -332,8 +333,6 @@ class Query:
         threading.Thread(target=self._stop, args=(cause,), name=f"reshape-stop-{self._flow.name}", daemon=True).start()
 
     def _run(self) -> None:
-        from pyspark import StorageLevel
-
         expected = Expected(self._turn.flow, self._group, self._is_under_way, self._stop_soon)
         try:
             if not self._launched.flows.turns.wait(self._turn):
@@ -344,8 +343,7 @@ class Query:
                 self._group, with_page(f"reshape {self._flow.name}"), True
             )
             # Not sooner: a flow that is queued has nothing to free.
-            self._launched.kept.persist(StorageLevel.MEMORY_AND_DISK)
-            self._launched.kept.count()
+            keep(self._launched.kept)
         except Exception as error:
             self._failed(error)
         finally:

@@ -27,17 +27,25 @@ def columns(seed: int) -> dict[str, pa.Array]:
     }
 
 
+def in_runs(keys: list[pa.Array], ordering: Ordering) -> list[pa.Array]:
+    """The same rows as two sorted runs."""
+    halves = np.array_split(np.arange(len(keys[0])), 2)
+    rows = [half[sorted_order([key.take(pa.array(half)) for key in keys], ordering)] for half in halves]
+    return [key.take(pa.array(np.concatenate(rows))) for key in keys]
+
+
 @pytest.mark.parametrize("ascending", [True, False])
-@pytest.mark.parametrize("presorted", [True, False])
+@pytest.mark.parametrize("merging", [True, False])
 def test_packed_digits_and_ranks_order_as_plain_digits_do(
-    ascending: bool, presorted: bool, monkeypatch: pytest.MonkeyPatch
+    ascending: bool, merging: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrays = columns(seed=1)
     for names in product(arrays, repeat=2):
         keys = [arrays[name].slice(5) for name in names]
         ordering = Ordering((SortKey(0, ascending, nulls_first=True), SortKey(1, not ascending, nulls_first=False)))
-        found = sorted_order(keys, ordering, presorted=presorted)
+        keys = in_runs(keys, ordering) if merging else keys
+        found = sorted_order(keys, ordering)
         with monkeypatch.context() as patch:
             patch.setattr(sort_keys, "_LEAST_PACKED", ROWS + 1)
-            wanted = sorted_order(keys, ordering, presorted=presorted)
+            wanted = sorted_order(keys, ordering)
         assert (found == wanted).all(), names

@@ -30,7 +30,7 @@ spark = reshape.local_session(cores=4, spark_ui_enabled="false", spark_log_level
 spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 250)
 paced = spark.range(0, 200_000, 1, 2).where(
     "IF(id % 250 = 0, java_method('java.lang.Thread', 'sleep', CAST(400 AS BIGINT)), '') IS NOT NULL")
-query = reshape.read(paced.selectExpr("id % 7 AS k"), name="orphan", hosts=2, workers=4).groupBy("k").count().start()
+query = reshape.flow(paced.selectExpr("id % 7 AS k"), name="orphan", hosts=2, workers=4).groupBy("k").count().start()
 print(json.dumps({"url": query.url, "jvm": SparkContext._gateway.proc.pid}), flush=True)
 try:
     query.awaitTermination()

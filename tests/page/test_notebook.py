@@ -27,12 +27,12 @@ spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 250)
 paced = spark.range(0, 200_000, 1, 2).where(
     "IF(id % 250 = 0, java_method('java.lang.Thread', 'sleep', CAST(400 AS BIGINT)), '') IS NOT NULL")
 days = paced.selectExpr("IF(id % 10 < 4, 'm12', concat('m', id % 11 + 1)) AS month", "CAST(id % 28 AS INT) AS day")
-flow = reshape.read(days, name="in a notebook", workers=4, hosts=2).groupBy("month").count()
+flow = reshape.flow(days, name="in a notebook", workers=4, hosts=2).groupBy("month").count()
 """
 SHOWN = "query = flow.bar('month', 'count').start()\nquery"
 WAITED = "try:\n    query.awaitTermination()\nexcept reshape.FlowCancelled:\n    print('it was stopped')"
 DRAWN = """
-query = reshape.read(spark.range(280).selectExpr("id % 28 AS day", "id % 2 AS half")).groupBy("half", "day").count()
+query = reshape.flow(spark.range(280).selectExpr("id % 28 AS day", "id % 2 AS half")).groupBy("half", "day").count()
 query = query.line("day", "count", "half").start()
 query.awaitTermination()
 query

@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import DataFrame
 
 # How Spark writes the RDDs of a lineage: "MapPartitionsRDD[12] at ...".
 _RDD = re.compile(r"RDD\[(\d+)\]")
 _NAME_LENGTH = 80
+
+
+def keep(df: DataFrame) -> None:
+    """Let Spark keep the rows (memory, then disk), and make them now. An action on the DataFrame would do that too, and
+    then read what it has just kept, in two more jobs."""
+    from pyspark import StorageLevel
+
+    df.persist(StorageLevel.MEMORY_AND_DISK)
+    session: Any = df._jdf.sparkSession()
+    cached = session.sharedState().cacheManager().lookupCachedData(df._jdf).get()
+    cached.cachedRepresentation().cacheBuilder().cachedColumnBuffers().count()
 
 
 def kept_rows(context: SparkContext, stage: int) -> str | None:

@@ -203,6 +203,6 @@ def stuck_text(waiting: list[Watched], use: SlotUse, most_slots: int) -> str:
     return (
         f"of the session's {use.slots} task slots{gone}, {held} are held and {max(0, use.free)} are free; wanted are "
         f"{wanted}, and none will come free while these flows wait for each other. Ask for fewer hosts "
-        f"(reshape.read(df, hosts=1)), write one result before the other is used, or give the session {enough} slots "
+        f"(reshape.flow(df, hosts=1)), write one result before the other is used, or give the session {enough} slots "
         f"or more (local[{enough}]; on a cluster spark.executor.instances, spark.executor.cores)"
     )

@@ -26,6 +26,8 @@ Digit = Callable[[Indices | None], U64]
 
 # Fewer rows are sorted in less time than it takes to look at them first.
 _LEAST_PACKED = 1_024
+# Keys in runs of so many rows, on the average, are merged in a third of the time of sorting them, or less.
+_RUN_ROWS = 1_024
 # Of so many values at least half must repeat for all to be worth a rank.
 _SAMPLE_ROWS = 8_192
 
@@ -44,21 +46,21 @@ def digits_of(columns: Sequence[Any], ordering: Ordering, *, ranked: bool = Fals
         yield from _column_digits(_plain(column), key, ranked)
 
 
-def sorted_order(columns: Sequence[Any], ordering: Ordering, *, presorted: bool = False) -> Indices:
-    """The rows in order; rows with equal keys keep theirs. `presorted`: the rows are few sorted runs, to be merged."""
+def sorted_order(columns: Sequence[Any], ordering: Ordering) -> Indices:
+    """The rows in order; rows with equal keys keep theirs. Sorted runs are merged, also those that nobody made."""
     size = len(columns[0])
     if size < _LEAST_PACKED:
         packed, digits = None, digits_of(columns, ordering)
     else:
         packed, digits = _packed(digits_of(columns, ordering, ranked=True), 64 - size.bit_length())
     if packed is not None:
-        first, order, mixed = packed, _order_of_packed(packed, presorted), False
+        first, order, mixed = packed, _order_of_packed(packed), False
     else:
         first = next(digits)(None)
         # A stable sort of NumPy finds runs and merges them. Its other sort is vectorised, three times as fast on random
         # keys, but it mixes equal ones, which are put right at the end.
-        order = np.argsort(first, kind="stable" if presorted else None)
-        mixed = not presorted
+        mixed = not _in_runs(first)
+        order = np.argsort(first, kind=None if mixed else "stable")
     next_digit = next(digits, None)
     if next_digit is None and not mixed:
         return order
@@ -119,17 +121,23 @@ def _packed(digits: Iterator[Digit], room: int) -> tuple[U64 | None, Iterator[Di
     return packed, iter(())
 
 
-def _order_of_packed(packed: U64, presorted: bool) -> Indices:
-    """The order of numbers that leave room for a row number behind them: sorted as such, three times as fast.
-
-    Runs are found and merged by NumPy's stable sort: another five times as fast for eight of them.
-    """
+def _order_of_packed(packed: U64) -> Indices:
+    """The order of numbers that leave room for a row number behind them: sorted as such, three times as fast."""
+    in_runs = _in_runs(packed)
+    if not in_runs and packed.max() < 1 << 16:
+        # By radix: another four times as fast.
+        return np.argsort(packed.astype(np.uint16), kind="stable")
     bits = np.uint64(len(packed).bit_length())
     numbers = packed << bits
     numbers |= np.arange(len(packed), dtype=np.uint64)
-    numbers.sort(kind="stable" if presorted else None)
+    numbers.sort(kind="stable" if in_runs else None)
     numbers &= (np.uint64(1) << bits) - np.uint64(1)
     return numbers.view(np.int64)
+
+
+def _in_runs(values: U64) -> bool:
+    """Do values lie in few sorted runs, as files by time do? A look takes a hundredth of what sorting them takes."""
+    return int(np.count_nonzero(values[1:] < values[:-1])) * _RUN_ROWS < len(values)
 
 
 def _order_in_groups(values: U64, groups: Indices) -> Indices:
@@ -145,18 +153,24 @@ def _order_in_groups(values: U64, groups: Indices) -> Indices:
 
 def range_ids(columns: Sequence[Any], ordering: Ordering, bounds: int) -> Indices:
     """How many of the first `bounds` rows, which are in order and differ, lie strictly before each of the others."""
-    size = len(columns[0]) - bounds
-    low = np.zeros(size, dtype=np.int64)
-    high = np.full(size, bounds, dtype=np.int64)
-    open_rows = np.arange(size, dtype=np.int64)
-    for digit in digits_of(columns, ordering):
+    digits = digits_of(columns, ordering)
+    first = next(digits, None)
+    if first is None:
+        return np.zeros(len(columns[0]) - bounds, dtype=np.int64)
+    # All rows at once; the others are few, those that equal a bound so far.
+    fences, values = np.split(first(None), [bounds])
+    low = np.searchsorted(fences, values, side="left")
+    open_rows = np.flatnonzero(fences[np.minimum(low, bounds - 1)] == values)
+    high = low.copy()
+    high[open_rows] = np.searchsorted(fences, values[open_rows], side="right")
+    for digit in digits:
         if not len(open_rows):
             break
         fences = digit(np.arange(bounds, dtype=np.int64))
         values = digit(open_rows + bounds)
         begins = low[open_rows]
         # Rows that equal the same bounds so far; at most one round for each bound.
-        for begin in np.unique(begins):
+        for begin in np.flatnonzero(np.bincount(begins)):
             chosen = np.flatnonzero(begins == begin)
             rows = open_rows[chosen]
             part, wanted = fences[begin : high[rows[0]]], values[chosen]

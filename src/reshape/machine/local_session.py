@@ -87,7 +87,7 @@ def _is_running(settings: Mapping[str, str]) -> bool:
     if differing:
         raise UnsuitableSession(
             f"local_session: a Spark session runs already with other settings ({'; '.join(differing)}). Use it as it "
-            "is (reshape.read takes DataFrames of any session), or stop it first (spark.stop())"
+            "is (reshape.flow takes DataFrames of any session), or stop it first (spark.stop())"
         )
     return True
 

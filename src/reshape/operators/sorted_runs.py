@@ -51,11 +51,11 @@ class SortedRuns:
         """All rows, and their order; None where they are in order as they are."""
         self._close_run()
         rows = Rows.of(self._schema, self._runs)
-        if len(self._runs) <= 1 or self._ordering is None:
+        if len(self._runs) <= 1:
             return rows, None
         # The block replaces the runs it was made of; both together would be twice the memory.
         self._runs = list(rows.batches(len(rows)))
-        return rows, self._order(rows, presorted=True)
+        return rows, self._order(rows)
 
     def export(
         self, keys: KeySet | None, hashes: Callable[[pa.RecordBatch], U64], remove: bool, rows: int
@@ -82,21 +82,19 @@ class SortedRuns:
         if not heads and not self._arriving:
             return None
         arrived = Rows.of(self._schema, [*heads, *self._arriving])
-        if self._ordering is None:
-            return next(arrived.batches(limit))
-        return arrived.take_batch(self._order(arrived)[:limit])
+        order = self._order(arrived)
+        return next(arrived.batches(limit, None if order is None else order[:limit]))
 
     def _close_run(self) -> None:
         if not self._arriving:
             return
         rows = Rows.of(self._schema, self._arriving)
-        if self._ordering is None:
-            self._runs += rows.batches(len(rows))
-        else:
-            self._runs.append(rows.take_batch(self._order(rows)))
+        self._runs += rows.batches(len(rows), self._order(rows))
         self._arriving, self._arriving_rows = [], 0
 
-    def _order(self, rows: Rows, *, presorted: bool = False) -> Indices:
-        assert self._ordering is not None
-        columns = [rows.columns[column] for column in self._ordering.columns]
-        return sorted_order(columns, self._ordering, presorted=presorted)
+    def _order(self, rows: Rows) -> Indices | None:
+        """None where rows are in order as they are."""
+        if self._ordering is None:
+            return None
+        order = sorted_order([rows.columns[column] for column in self._ordering.columns], self._ordering)
+        return order if (order[1:] < order[:-1]).any() else None

@@ -14,7 +14,7 @@ from reshape.observe.record import RunRecord
 from reshape.page.errors import LogUnreadable
 
 SLOWEST, FASTEST = 0.01, 1_000.0
-_WRITTEN_BY = 'reshape.read(df, event_log="FOLDER")'
+_WRITTEN_BY = 'reshape.flow(df, event_log="FOLDER")'
 
 
 @dataclass(frozen=True, slots=True)

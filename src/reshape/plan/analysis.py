@@ -30,13 +30,16 @@ def analyzed(df: DataFrame) -> Any:
 
 def as_column(expression: Any) -> Column:
     """An expression that the analyzer has resolved, as a column of the same DataFrame."""
+    from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
     from pyspark import SparkContext
     from pyspark.sql.classic.column import Column as ClassicColumn
 
     context = SparkContext._active_spark_context
     assert context is not None
-    jvm: Any = context._jvm
-    return ClassicColumn(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    gateway: Any = context._gateway
+    # By its full name: package by package the JVM would be asked for each part of it.
+    utils = JavaClass("org.apache.spark.sql.classic.ExpressionUtils", gateway._gateway_client)
+    return ClassicColumn(utils.column(expression))
 
 
 def unnamed(expression: Any) -> Any:

@@ -137,7 +137,7 @@ def _types(schema: StructType) -> list[pa.DataType]:
 def _partition_numbers(scan: Any, required: StructType, partitions: StructType) -> list[int]:
     """Which partition columns the scan gives behind its file columns. Refuses other columns, such as `_metadata`."""
     names = [str(attribute.name()) for attribute in scala_list(scan.output())]
-    stored_names = {str(field.name()) for field in scan.relation().dataSchema().fields()}
+    stored_names = {field["name"] for field in json.loads(scan.relation().dataSchema().json())["fields"]}
     for name in required.names:
         if name not in stored_names:
             raise NotReadable(f"{name} is a column about the file")
