@@ -107,6 +107,7 @@ def stub() -> str:
     head = f'"""Types of `surface.py`, made by `scripts/surface.py`."""\n\n{strict}'
     known = imports([model for model, _ in SURFACES.values()], used)
     ours = ["from reshape.flows import CogroupedFlow, Flow, GroupedFlow", "ACTIONS: frozenset[str]"]
+    ours.append("def rows_wanted(name: str, *args: Any, **kwargs: Any) -> int | None: ...")
     return "\n\n".join([head, "\n".join([*known, *ours]), *classes]) + "\n"
 
 

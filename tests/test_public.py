@@ -21,6 +21,8 @@ CONTROL_FLOW = {
     # Ends of connections, which listener and client turn into what they tell.
     "reshape.exchange.transport.handshake.Stranger",
     "reshape.exchange.transport.receiving._BrokenOff",
+    # Ends a user's function that waits for rows in a thread of its own, and that thread.
+    "reshape.host.one_call._Closed",
 }
 
 

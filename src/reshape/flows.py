@@ -14,7 +14,7 @@ from reshape.observe.charts import ChartSpec
 from reshape.plan.map_functions import by_batches
 from reshape.planned import PlannedQuery
 from reshape.sinks import ChartSink, sink
-from reshape.surface import ACTIONS, CogroupedSurface, FrameSurface, GroupedSurface
+from reshape.surface import ACTIONS, CogroupedSurface, FrameSurface, GroupedSurface, rows_wanted
 
 if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec, Unpack
@@ -214,7 +214,11 @@ class Flow(FrameSurface):
         return self._planned
 
     def _passed_on(self, name: str, of: Callable[[Any], Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return _called(self, of(self.toDF() if name in ACTIONS else self._df), args, kwargs)
+        if name not in ACTIONS:
+            return _called(self, of(self._df), args, kwargs)
+        enough = rows_wanted(name, *args, **kwargs)
+        flow = self if enough is None else self.limit(enough)
+        return _called(self, of(flow.toDF()), args, kwargs)
 
     @staticmethod
     def _as_flow(made: Any, choices: Choices) -> Any:

@@ -48,6 +48,28 @@ ACTIONS = frozenset(
 )
 
 
+# Spark counts the rows of a limit by 32 bits.
+_MOST_ROWS = 2**31 - 1
+
+
+def rows_wanted(name: str, *args: Any, **kwargs: Any) -> int | None:
+    """How many rows are enough for an action that shows the first ones; None where it wants all, or PySpark refuses
+    what it got."""
+    match name:
+        case "first" | "isEmpty":
+            return 1
+        case "head":
+            wanted = (*args, *kwargs.values(), 1)[0]
+        case "take":
+            wanted = (*args, *kwargs.values(), None)[0]
+        case "show":
+            wanted = args[0] if args else kwargs.get("n", 20)
+        case _:
+            return None
+    # One more than are shown: it says whether there are more.
+    return wanted + (name == "show") if type(wanted) is int and 0 <= wanted < _MOST_ROWS else None
+
+
 def _method(name: str, model: Any) -> Any:
     @wraps(model)
     def passed_on(self: Any, *args: Any, **kwargs: Any) -> Any:

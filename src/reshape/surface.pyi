@@ -44,6 +44,7 @@ from typing import Union
 from typing import overload
 from reshape.flows import CogroupedFlow, Flow, GroupedFlow
 ACTIONS: frozenset[str]
+def rows_wanted(name: str, *args: Any, **kwargs: Any) -> int | None: ...
 
 class FrameSurface:
     def agg(self, *exprs: Union[Column, Dict[str, str]]) -> Flow: ...

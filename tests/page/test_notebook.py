@@ -48,7 +48,8 @@ def lab(tmp_path: Path) -> Iterator[str]:
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     written = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "watched.ipynb").write_text(json.dumps(written))
-    folders = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
+    own = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    folders = {name: str(tmp_path / name) for name in own}
     options = ("--no-browser", "--allow-root", "--ServerApp.port=0", f"--ServerApp.root_dir={tmp_path}")
     quiet = ("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
     command = [sys.executable, "-m", "jupyterlab", *options, f"--IdentityProvider.token={TOKEN}", *quiet]
@@ -96,6 +97,8 @@ def test_a_query_is_live_in_a_notebook_and_stays_as_html(lab: str, tmp_path: Pat
         context.set_default_timeout(LIMIT_MS)
         page = context.new_page()
         page.goto(f"{lab}lab/tree/watched.ipynb?token={TOKEN}")
+        # Until the kernel is there, keys that would run a cell are dropped.
+        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
         page.locator(".jp-CodeCell .cm-content").first.click()
         for _ in range(3):
             page.keyboard.press("Shift+Enter")

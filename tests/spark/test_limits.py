@@ -42,6 +42,32 @@ def test_sources_end_when_there_are_enough_rows(session: SparkSession, query: st
     assert session.sparkContext.statusTracker().getActiveStageIds() == []
 
 
+ACTIONS: dict[str, Callable[[reshape.Flow], int]] = {
+    "take": lambda flow: len(flow.take(5)),
+    "head of many": lambda flow: len(flow.head(5)),
+    "head": lambda flow: 5 * (flow.head() is not None),
+    "first": lambda flow: 5 * (flow.first() is not None),
+    "is empty": lambda flow: 5 * (not flow.isEmpty()),
+}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_actions_on_first_rows_end_the_flow(session: SparkSession, action: str) -> None:
+    joined = session.sql("SELECT k, v, part FROM endless JOIN parts USING (k)")
+    assert ACTIONS[action](reshape.flow(joined, hosts=2)) == 5
+
+
+def test_show_ends_the_flow_and_tells_of_more_rows(session: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    joined = session.sql("SELECT k, v, part FROM endless JOIN parts USING (k)")
+    reshape.flow(joined, hosts=2).show(3)
+    assert "only showing top 3 rows" in capsys.readouterr().out
+    counted = reshape.flow(session.table("parts").groupBy("k").count().orderBy("k"), hosts=2)
+    counted.show(4)
+    shown = capsys.readouterr().out
+    session.table("parts").groupBy("k").count().orderBy("k").show(4)
+    assert shown == capsys.readouterr().out
+
+
 def test_files_are_read_no_further(session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session.range(0, 40_000, 1, 8).selectExpr("id % 8 AS k", "id AS v").write.parquet(str(tmp_path / "rows"))
     rows = session.read.parquet(str(tmp_path / "rows"))
