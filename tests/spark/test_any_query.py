@@ -165,6 +165,16 @@ def test_small_sides_are_joined_in_hosts_where_these_read_the_rows_of_a_grouping
     assert where(ranged) == [("inner join", "spark"), ("group by", "reshape")]
 
 
+def test_the_smaller_side_is_kept_and_the_right_one_where_sizes_are_unknown(
+    session: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many, few = session.range(1_000).selectExpr("id % 3 AS k"), session.range(2).selectExpr("id AS k")
+    of_python = session.createDataFrame([(0,), (1,)], "k long")
+    for left, right, kept in ((many, few, "right"), (few, many, "left"), (many, of_python, "right")):
+        check(left.join(right, "k")).explain()
+        assert f"{kept}, kept in memory" in capsys.readouterr().out
+
+
 def test_a_flow_reads_the_result_of_another_one(session: SparkSession) -> None:
     """The expression between the two has no counterpart in Arrow."""
     df = session.sql("SELECT r, sum(c), count(*) FROM (SELECT regexp_replace(concat(name, max(day)), '-', '') r, "

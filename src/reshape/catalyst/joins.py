@@ -30,6 +30,10 @@ _HOW: dict[str, JoinKind] = {
 # Keys of hosts are compared so by themselves.
 _NORMALISING = ("KnownFloatingPointNormalized", "NormalizeNaNAndZero")
 
+# Rows whose size Spark cannot tell, such as those made of Python's own, count as the largest there is
+# (spark.sql.defaultSizeInBytes, 8 EiB), less what projections take away. No table has this many bytes.
+_UNKNOWN_BYTES = 1 << 55
+
 
 def label(node: Any) -> str:
     how = str(node.joinType().toString())
@@ -100,11 +104,12 @@ def _condition(shaping: Shaping, how: JoinKind, residual: Any, left: Columns, ri
 
 
 def _build_side(node: Any, how: JoinKind, conditional: bool) -> Side:
-    """The side that is kept in memory: the smaller one, by Spark's estimate. With a condition it is the one whose rows
-    appear with a match only."""
+    """The side that is kept in memory: the smaller one, by Spark's estimate, or the right one where there is none. With
+    a condition it is the one whose rows appear with a match only."""
     if conditional:
         return "left" if how == "right" else "right"
-    return "left" if size_of(node.left()) < size_of(node.right()) else "right"
+    left, right = size_of(node.left()), size_of(node.right())
+    return "left" if left < right < _UNKNOWN_BYTES else "right"
 
 
 def _filtered(shaping: Shaping, node: Any, rows: FlowRows, residual: Any) -> Rows:
