@@ -55,7 +55,6 @@ class Steps:
     function is slow are taken a few at a time, and the others wait where they can be moved."""
 
     taken: Pace = field(default_factory=Pace)
-    mapped: Pace = field(default_factory=lambda: Pace(MOST_ROWS_PER_CALL))  # by functions of users
     busy_s: float = 0.0
     _rows: int = 0  # of the step at hand
     _seconds: float = 0.0

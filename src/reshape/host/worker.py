@@ -9,8 +9,9 @@ from math import ceil
 import pyarrow as pa
 
 from reshape.host.functions import WorkerFunctions
-from reshape.host.pace import Steps
+from reshape.host.pace import MOST_ROWS_PER_CALL, Pace, Steps
 from reshape.operators.base import Operator
+from reshape.plan.nodes import RowFunction
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan
 from reshape.protocol.reports import WorkerCounts
 
@@ -79,11 +80,14 @@ class Worker:
     of_owner: list[dict[int, int]] = field(default_factory=list)  # rows processed per port, by whose they were
     emitted: int = 0
     steps: Steps = field(default_factory=Steps)
-    functions: WorkerFunctions | None = None  # users' own, behind the operator
+    functions: WorkerFunctions | None = None  # behind the operator
 
     def __post_init__(self) -> None:
-        if self.operator.functions:
-            self.functions = WorkerFunctions(self.operator.functions, self.operator.output, self.steps.mapped)
+        if functions := self.operator.functions:
+            # Expressions of Spark's by Arrow cost next to nothing; cut into small pieces they would cost more.
+            known = all(isinstance(function, RowFunction) for function in functions)
+            pace = Pace() if known else Pace(MOST_ROWS_PER_CALL)
+            self.functions = WorkerFunctions(functions, self.operator.output, pace)
         ports = len(self.operator.ports)
         self.ended = [False] * ports
         self.processed = [0] * ports
