@@ -88,8 +88,10 @@ def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from reshape.machine.java import ensure_java
+    from reshape.machine.masters import reach_master
 
     ensure_java()
+    reach_master(master)
     builder = SparkSession.builder.appName("reshape")
     for key, value in settings.items():
         builder = builder.config(key, value)
