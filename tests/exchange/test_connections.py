@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from reshape.exchange.addresses import LOCAL
 from reshape.exchange.certificates import own_certificate
 from reshape.exchange.errors import ExchangeError, NoAnswer, PeerLost, Unreachable
 from reshape.exchange.transport import listener as listening_module
-from reshape.exchange.transport import receiving
+from reshape.exchange.transport import receiving, streams
 from reshape.exchange.transport.access import Access, Tls
 from reshape.exchange.transport.client import Client, call, connect
 from reshape.exchange.transport.listener import Listener
@@ -30,6 +31,8 @@ from reshape.exchange.wire import Envelope, Kind, Slice, StreamName
 SECRET = "a-secret-of-this-run"
 # Only what hangs takes as long.
 SOON_S = 60.0
+# Who is stuck goes on by itself only when all that wait for it have given up.
+STUCK_S = 3 * SOON_S
 BATCH = pa.record_batch({"n": pa.array(np.arange(500_000))})  # 4 MB: more than one lot in the system's buffers
 
 
@@ -52,7 +55,7 @@ class Gated:
             self.reached.set()
             if self.fails:
                 raise OSError("this disk is full")
-            assert self.go_on.wait(SOON_S)
+            assert self.go_on.wait(STUCK_S)
         self.taken += 1
 
     def close(self) -> None:
@@ -169,21 +172,27 @@ def test_a_receiver_that_closes_is_lost_whatever_it_fails_with() -> None:
             send_all(outlet, 50)
 
 
-def test_shutdown_ends_senders_that_are_stuck_and_calls_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+@encryption
+def test_shutdown_ends_senders_that_are_stuck_and_calls_that_wait(
+    encrypted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(listening_module, "GRACE_S", 0.05)
+    monkeypatch.setattr(streams, "STALL_S", STUCK_S)  # no sender comes to look by itself
     before = set(threading.enumerate())
     receiver, called = Gated(free=0), threading.Event()
 
     def wait(_: bytes) -> bytes:
         called.set()
-        receiver.go_on.wait(SOON_S)
+        receiver.go_on.wait(STUCK_S)
         return b""
 
-    with listening(receiver, wait=wait) as (opened, caller):
-        outlet, waiting = outlet_of(caller), connect(opened.location, Access(SECRET))
+    tls = own_certificate() if encrypted else None
+    with listening(receiver, tls, wait=wait) as (opened, caller):
+        outlet, waiting = outlet_of(caller), connect(opened.location, Access(SECRET, tls))
         with running(lambda: send_all(outlet, 100)) as sent, running(lambda: ask(waiting)) as asked:
             assert receiver.reached.wait(SOON_S)
             assert called.wait(SOON_S)
+            until(lambda: has_no_room(outlet))
             with running(opened.shutdown) as ended:
                 until(lambda: bool(sent and asked))  # cut, though receivers are stuck
                 receiver.go_on.set()
@@ -192,6 +201,12 @@ def test_shutdown_ends_senders_that_are_stuck_and_calls_that_wait(monkeypatch: p
         assert ended == []
     # Their threads end now that receivers go on.
     until(lambda: set(threading.enumerate()) <= before)
+
+
+def has_no_room(outlet: Outlet) -> bool:
+    """Whether the receiver's system takes not one byte more (``tcpi_snd_wnd``): some are too few to be sent at once."""
+    known = outlet._line._pipe.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+    return known[228:] == bytes(4)
 
 
 def ask(caller: Client) -> None:

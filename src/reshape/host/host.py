@@ -137,9 +137,11 @@ class Host:
             running.stop()
         if self._space is not None:
             self._space.close()  # first: Spark may be about to kill this process
-        if running is not None:
-            running.close()
-        self._listener.shutdown()
+        try:
+            if running is not None:
+                running.close()
+        finally:  # its threads would serve senders for ever
+            self._listener.shutdown()
 
 
 def own_address(task_address: str, bind: str | None) -> str:

@@ -51,8 +51,14 @@ class _Connection:
         self.pipe: Pipe | None = None
         self.secret: str | None = None
         self.busy = False
+        self.is_reset = False
         # Looks since it came. Not seconds: while this process is busy, strangers have no chance to show what they know.
         self.ticks = 0
+
+    def reset(self) -> None:
+        """End it though a thread is at it, which sees that at once or when it goes on."""
+        self.is_reset = True
+        sockets.reset(self.socket)
 
 
 class _Bell:
@@ -151,7 +157,7 @@ class Listener:
             if not connection.busy:
                 self._drop(connection)
             elif not idle_only or connection.secret is None:
-                sockets.cut(connection.socket)
+                connection.reset()
 
     # The listening thread
 
@@ -208,7 +214,7 @@ class Listener:
                     continue
                 LOG.info("a caller at %s did not say in time what it knows", self.location)
                 if stranger.busy:
-                    sockets.cut(stranger.socket)
+                    stranger.reset()
                 else:
                     self._drop(stranger)
             self._let_more_in()
@@ -241,7 +247,7 @@ class Listener:
             LOG.warning("a connection to %s is ended", self.location, exc_info=True)
         with self._changed:
             connection.busy = False
-            if goes_on and not self._closed:
+            if goes_on and not (self._closed or connection.is_reset):
                 self._bell.arm(connection.socket)
             else:
                 self._drop(connection)

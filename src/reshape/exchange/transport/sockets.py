@@ -8,6 +8,7 @@ something is under way, whoever waits looks whether anybody listens there (``cli
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 import sys
@@ -21,6 +22,7 @@ LOST_S = 20
 # Connections that the system keeps for a listener that is busy: as many tasks may come at once.
 BACKLOG = 4096
 _TIMEVAL = struct.Struct("ll")
+_NO_LINGERING = struct.pack("ii", 1, 0)
 
 
 def configure(connection: socket.socket) -> None:
@@ -46,6 +48,21 @@ def cut(connection: socket.socket) -> None:
     """End a connection that threads may be using: they see its end at once."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
+
+
+def reset(connection: socket.socket) -> None:
+    """The same, and nothing more goes either way: a sender that has no room at the other side sees it at once too.
+
+    To such a sender the end of the other direction says nothing, and what it tries from time to time carries no byte
+    that could be refused. It sees the system's reset, which comes with the last use of the connection. So another
+    socket, whose other end is gone, takes its place under the same number: threads may still use that.
+    """
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
+        connection.shutdown(socket.SHUT_RDWR)
+        dead, other_end = socket.socketpair()
+        with dead, other_end:
+            os.dup2(dead.fileno(), connection.fileno(), inheritable=False)
 
 
 def place(location: str) -> tuple[str, int]:
