@@ -15,11 +15,11 @@ import pyarrow as pa
 from reshape.control.balancing import Balancing
 from reshape.control.commands import Command
 from reshape.control.events import Event, MetricsCollected, RoutingApplied
-from reshape.control.outbox import Outbox
+from reshape.control.outbox import OutboxBrain
 from reshape.control.profile import OperatorProfile
-from reshape.control.routing import RoutingTable, Shares
+from reshape.control.routing import Shares
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Decision, DecisionKind
+from reshape.control.story import DecisionKind
 from reshape.control.strategies import STRATEGIES, Strategy
 from reshape.operators.aggregates.counts import CountAll
 from reshape.operators.group_by import GroupBySpec
@@ -31,15 +31,11 @@ TABLE = pa.table({"key": np.where(np.arange(8_000) % 3 > 0, 7, np.arange(8_000) 
 IN_USE = threading.Event()  # all routers do what the strategy said
 
 
-class Halve:
+class Halve(OutboxBrain):
     """Once it sees rows, the worker that got most shares those to come with the worker that got least."""
 
     def __init__(self, profile: OperatorProfile, settings: StrategySettings) -> None:
-        self._out, self.table = Outbox(), RoutingTable()
-        self.decisions: list[Decision] = []
-
-    def story(self, worker: int) -> list[str]:
-        return self._out.story.of(worker)
+        super().__init__()
 
     def handle(self, event: Event) -> list[Command]:
         self._out.begin(event)
@@ -47,8 +43,7 @@ class Halve:
             most, least = int(np.argmax(event.routed)), int(np.argmin(event.routed))
             self._out.routing.set_owner(most, Shares.of(most, {least: Fraction(1, 2)}))
             self._out.record(DecisionKind.STARTED, most, (least,), f"worker {least} takes half of worker {most}'s rows")
-            self.table = self._out.publish() or self.table
-            self.decisions = self._out.story.decisions
+            self._out.publish()
         elif isinstance(event, RoutingApplied):
             IN_USE.set()
         return self._out.finish()

@@ -16,11 +16,11 @@ from reshape.control.balancing import Balancing
 from reshape.control.brain import Brain
 from reshape.control.commands import Command
 from reshape.control.events import BacklogMoved, Event, MetricsCollected, RoutingApplied
-from reshape.control.outbox import Outbox
+from reshape.control.outbox import OutboxBrain
 from reshape.control.profile import OperatorProfile
-from reshape.control.routing import RoutingTable, Shares
+from reshape.control.routing import Shares
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Decision, DecisionKind
+from reshape.control.story import DecisionKind
 from reshape.control.strategies import STRATEGIES, Strategy
 from reshape.operators.aggregates.counts import CountAll
 from reshape.operators.aggregates.lists import Median
@@ -38,25 +38,14 @@ SPEC = GroupBySpec(TABLE.schema, (0,), (Median("m", 1), CountAll("n")))
 NODE = OperatorNode((SourceNode(0, TABLE.schema),), SPEC)
 
 
-class ShareOnce:
+class ShareOnce(OutboxBrain):
     """When it first sees rows, the busiest worker gives some that wait, and half of those to come, to the idlest."""
 
     def __init__(self, shared: threading.Event) -> None:
         """``shared`` is set when all routers do as it says."""
-        self._out = Outbox()
+        super().__init__()
         self._shared = shared
         self.heard: list[Event] = []
-
-    @property
-    def table(self) -> RoutingTable:
-        return self._out.routing.current
-
-    @property
-    def decisions(self) -> list[Decision]:
-        return self._out.story.decisions
-
-    def story(self, worker: int) -> list[str]:
-        return self._out.story.of(worker)
 
     def handle(self, event: Event) -> list[Command]:
         self.heard.append(event)

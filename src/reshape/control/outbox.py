@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from reshape.control.commands import (
@@ -82,6 +83,28 @@ class Outbox:
     def _transfer_id(self) -> int:
         self._last_transfer += 1
         return self._last_transfer
+
+
+class OutboxBrain(ABC):
+    """A brain whose words all go through an outbox; what it says to an event is all that is left to write."""
+
+    def __init__(self) -> None:
+        self._out = Outbox()
+
+    @property
+    def table(self) -> RoutingTable:
+        return self._out.routing.current
+
+    @property
+    def decisions(self) -> list[Decision]:
+        return self._out.story.decisions
+
+    def story(self, worker: int) -> list[str]:
+        return self._out.story.of(worker)
+
+    @abstractmethod
+    def handle(self, event: Event) -> list[Command]:
+        """Begins and finishes the outbox."""
 
 
 def rows(count: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 
 from reshape.control.commands import Command
@@ -13,13 +13,13 @@ from reshape.control.events import (
     StateTransferred,
     TransferFailed,
 )
-from reshape.control.outbox import Outbox
+from reshape.control.outbox import OutboxBrain
 from reshape.control.profile import OperatorProfile, StateKind
 from reshape.control.reshaping.helpers import rank_candidates, skew_test
-from reshape.control.routing import RoutingTable, Shares
+from reshape.control.routing import Shares
 from reshape.control.sensing.observation import Observation
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Decision, DecisionKind
+from reshape.control.story import DecisionKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +32,17 @@ class Move:
     buckets: tuple[tuple[int, Shares], ...] = ()
 
 
-class PairingBrain(ABC):
+class PairingBrain(OutboxBrain):
     """Pairs skewed workers with helpers and applies the moves that a subclass plans."""
 
     def __init__(self, profile: OperatorProfile, settings: StrategySettings) -> None:
+        super().__init__()
         self._profile = profile
         self._settings = settings
-        self._out = Outbox()
         self._seen = Observation(profile, settings, count_keys=True, count_buckets=True)
         self._helper_of: dict[int, int] = {}
         self._moves: dict[int, Move] = {}
         self._handed: dict[int, Move] = {}  # hand-overs of mutable state, by transfer
-
-    @property
-    def table(self) -> RoutingTable:
-        return self._out.routing.current
-
-    @property
-    def decisions(self) -> list[Decision]:
-        return self._out.story.decisions
-
-    def story(self, worker: int) -> list[str]:
-        return self._out.story.of(worker)
 
     def handle(self, event: Event) -> list[Command]:
         self._out.begin(event)

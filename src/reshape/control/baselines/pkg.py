@@ -5,14 +5,13 @@ from __future__ import annotations
 from reshape.control.commands import Command
 from reshape.control.errors import StrategyRefused
 from reshape.control.events import Event, MetricsCollected
-from reshape.control.outbox import Outbox
+from reshape.control.outbox import OutboxBrain
 from reshape.control.profile import OperatorProfile, Partitioning, Split
-from reshape.control.routing import RoutingTable
 from reshape.control.settings import StrategySettings
-from reshape.control.story import Decision, DecisionKind
+from reshape.control.story import DecisionKind
 
 
-class PartialKeyGrouping:
+class PartialKeyGrouping(OutboxBrain):
     """Static: the rule is set once, the routers do the rest with their own counts of rows sent."""
 
     def __init__(self, profile: OperatorProfile, settings: StrategySettings) -> None:
@@ -32,19 +31,8 @@ class PartialKeyGrouping:
                 "pkg",
                 f"cannot be used for {profile.name}: the order of a key's rows is needed; use reshape",
             )
+        super().__init__()
         self._profile = profile
-        self._out = Outbox()
-
-    @property
-    def table(self) -> RoutingTable:
-        return self._out.routing.current
-
-    @property
-    def decisions(self) -> list[Decision]:
-        return self._out.story.decisions
-
-    def story(self, worker: int) -> list[str]:
-        return self._out.story.of(worker)
 
     def handle(self, event: Event) -> list[Command]:
         self._out.begin(event)

@@ -16,7 +16,7 @@ from reshape.control.events import (
     StateTransferred,
     TransferFailed,
 )
-from reshape.control.outbox import Outbox, names, rows
+from reshape.control.outbox import OutboxBrain, names, rows
 from reshape.control.profile import OperatorProfile, Split
 from reshape.control.reshaping.detection import Skew, SkewDetection
 from reshape.control.reshaping.groups import Groups
@@ -28,11 +28,10 @@ from reshape.control.reshaping.records import SplitByRecords
 from reshape.control.reshaping.tables import PublishedTables
 from reshape.control.reshaping.threshold import Thresholds
 from reshape.control.reshaping.under_way import TransfersUnderWay
-from reshape.control.routing import RoutingTable
 from reshape.control.sensing.observation import Observation
 from reshape.control.sensing.reduction import PeriodicReduction
 from reshape.control.settings import FirstPhase, History, StrategySettings
-from reshape.control.story import Decision, DecisionKind
+from reshape.control.story import DecisionKind
 
 # A step stays short however many workers are skewed at once: after changing something for so many workers it leaves the
 # rest to the next report.
@@ -42,15 +41,15 @@ CALM_REPORTS = 10
 INPUT_ENDED = "the input has ended and nothing is left to redirect"
 
 
-class Controller:
+class Controller(OutboxBrain):
     """Events in, commands out; ``handle`` is the only method that changes anything."""
 
     def __init__(self, profile: OperatorProfile, settings: StrategySettings) -> None:
+        super().__init__()
         settings = replace(settings, backlog=settings.backlog and not profile.order_matters)
         by_key = profile.split is Split.BY_KEYS or settings.first_phase is FirstPhase.PART
         self._profile = profile
         self._settings = settings
-        self._out = Outbox()
         self._seen = Observation(profile, settings, count_keys=by_key)
         self._transfers = TransfersUnderWay(self._out, self._seen, settings)
         tactic = SplitByKeys if profile.split is Split.BY_KEYS else SplitByRecords
@@ -77,14 +76,6 @@ class Controller:
         self._reduction = PeriodicReduction(period_s) if period_s is not None else None
 
     @property
-    def table(self) -> RoutingTable:
-        return self._out.routing.current
-
-    @property
-    def decisions(self) -> list[Decision]:
-        return self._out.story.decisions
-
-    @property
     def pairs(self) -> dict[int, tuple[int, ...]]:
         """Skewed workers and their helpers at this moment."""
         return self._groups.pairs
@@ -97,9 +88,6 @@ class Controller:
     def tau(self, worker: int) -> float:
         """The threshold that holds for a worker now."""
         return self._thresholds.tau(worker)
-
-    def story(self, worker: int) -> list[str]:
-        return self._out.story.of(worker)
 
     def history(self) -> dict[int, History]:
         """Load per owner, to seed a later run of the same flow with."""
