@@ -49,12 +49,14 @@ def test_holistic(tmp_path: Path) -> None:
 def test_windows(tmp_path: Path) -> None:
     figures = quick("windows", tmp_path)
     emulated, real = figures["emulated"], figures["real"]
-    assert len(emulated["verdicts"]) == len(real["verdicts"]) == 1
+    assert len(emulated["verdicts"]) == 1
+    assert len(real["verdicts"]) == 2
     rows = emulated["rows"]
     assert sum(rows["none"]) == sum(rows["reshape"]) == 2_000
     # The heaviest worker gives away a good part of its rows, whatever the machine is busy with.
     assert max(rows["reshape"]) < max(rows["none"])
-    assert all(seconds > 0 for runs in real["seconds"].values() for seconds in runs)
+    for of_case in real["seconds"].values():
+        assert all(seconds > 0 for runs in of_case.values() for seconds in runs)
 
 
 def test_crowd(tmp_path: Path) -> None:

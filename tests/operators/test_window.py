@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,10 @@ def finished(spec: WindowSpec, data: pa.Table, **options: Any) -> list[tuple[Any
 
 
 def check(spec: WindowSpec, data: pa.Table, **options: Any) -> None:
-    assert rows_of_list(finished(spec, data, **options)) == rows_of_list(windows_of(spec, data))
+    """Partitions as a whole, and in stretches where they can be computed so."""
+    wanted = rows_of_list(windows_of(spec, data))
+    for rows in (len(data) + 1, 6):
+        assert rows_of_list(finished(spec, data, piece_rows=rows, **options)) == wanted
 
 
 def rows_of_list(rows: list[tuple[Any, ...]]) -> list[str]:
@@ -89,12 +93,14 @@ def test_every_frame_and_type(kind: str, frame: Frame) -> None:
         Max("max", 1, frame),
         NthValue("first", 1, frame),
         NthValue("last", 1, frame, -1),
-        NthValue("third", 1, frame, 3, ignore_nulls=True),
+        NthValue("third", 1, frame, 3),
     ]
     if kind in NUMBERS and kind != "long":
         functions += [Sum("sum", 1, frame), Mean("mean", 1, frame)]
     for order in ((SortKey(2),), (SortKey(2, nulls_first=False), SortKey.descending(3))):
-        check(WindowSpec(data.schema, (0,), Ordering(order), tuple(functions)), data)
+        spec = WindowSpec(data.schema, (0,), Ordering(order), tuple(functions))
+        check(spec, data)
+        check(replace(spec, functions=(NthValue("third value", 1, frame, 3, ignore_nulls=True),)), data)
 
 
 @pytest.mark.parametrize("kind", ["short", "int", "double", "float"])
@@ -127,7 +133,7 @@ def test_a_distance_beyond_the_type() -> None:
 def test_any_rows(data: pa.Table, frame: Frame, by_key: bool) -> None:
     functions = (Rank("rank"), Sum("sum", 1, frame), Mean("mean", 1, frame), Min("min", 1, frame), Max("max", 1, frame))
     spec = WindowSpec(data.schema, (0,) if by_key else (), Ordering((SortKey.descending(2),)), functions)
-    check(spec, data, run_rows=7, piece_rows=5)
+    check(spec, data, run_rows=7)
 
 
 @given(hypothesis_rows({"k": "int", "v": "short", "o": "double"}, 60), st.data())
@@ -196,7 +202,9 @@ def test_sums_that_leave_64_bits() -> None:
 
     def summed(frame: Frame, mode: EvalMode) -> list[Any]:
         spec = WindowSpec(data.schema, (), Ordering((SortKey(0),)), (Sum("s", 1, frame, mode),))
-        return [row[2] for row in finished(spec, data)]
+        whole, one_by_one = (finished(spec, data, piece_rows=rows) for rows in (5, 1))
+        assert whole == one_by_one
+        return [row[2] for row in whole]
 
     running, near = Frame("rows", None, 0), Frame("rows", -2, 0)
     for frame in (running, near, Frame()):
@@ -240,11 +248,28 @@ def test_zeros_keep_the_sign_of_the_first() -> None:
     spec = WindowSpec(
         data.schema, (), Ordering((SortKey(0),)), (Min("all", 1), Min("last two", 1, Frame("rows", -1, 0)))
     )
-    operator = Window(spec)
+    for rows in (4, 1):
+        operator = Window(spec, piece_rows=rows)
+        feed(operator, 0, data)
+        out = pa.Table.from_batches(operator.finish())
+        assert list(map(str, out.column("all").to_pylist())) == ["0.0", "0.0", "0.0", "0.0"]
+        assert list(map(str, out.column("last two").to_pylist())) == ["0.0", "0.0", "-0.0", "-0.0"]
+
+
+def test_a_large_partition_leaves_in_stretches() -> None:
+    """Its first rows are there before the others are computed, and peers are never apart."""
+    data = pa.table({"k": [1] * 40, "v": range(40), "o": [n // 9 for n in range(40)]})
+    functions = (Rank("r"), DenseRank("d"), Count("n"), Shifted("before", 1, -2), Sum("s", 1, Frame("range", 0, 0)))
+    spec = WindowSpec(data.schema, (0,), Ordering((SortKey(2),)), functions)
+    operator = Window(spec, piece_rows=4)
     feed(operator, 0, data)
-    out = pa.Table.from_batches(operator.finish())
-    assert list(map(str, out.column("all").to_pylist())) == ["0.0", "0.0", "0.0", "0.0"]
-    assert list(map(str, out.column("last two").to_pylist())) == ["0.0", "0.0", "-0.0", "-0.0"]
+    batches = list(operator.finish())
+    assert [batch.num_rows for batch in batches] == [9, 9, 9, 9, 4]
+    assert rows_of_list(listed(batches)) == rows_of_list(windows_of(spec, data))
+    last = replace(spec, functions=(*functions, NthValue("last", 1, Frame())))
+    assert spec.reach == 2
+    assert last.reach is None, "the last row answers for the first"
+    check(last, data)
 
 
 def test_nulls_do_not_hide_the_greatest_numbers() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
-from functools import cmp_to_key, reduce
+from functools import cache, cmp_to_key, partial, reduce
 from operator import add
 from typing import Any
 
@@ -23,6 +23,7 @@ from reshape.operators.windows.values import NthValue, Shifted
 from .samples import compare, in_order, listed, plain
 
 Row = tuple[Any, ...]
+Frames = list[tuple[int, int]]
 
 EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
 
@@ -37,12 +38,15 @@ def windows_of(spec: WindowSpec, data: pa.Table) -> list[Row]:
     out = []
     for members in partitions.values():
         peers = [tuple(row[column] for column in order) for row in members]
-        columns = [_values(function, members, peers, spec) for function in spec.functions]
+        frames = cache(partial(_frames, peers, spec))  # most functions of a spec have the same
+        columns = [_values(function, members, peers, frames, spec) for function in spec.functions]
         out += [(*row, *map(plain, values)) for row, *values in zip(members, *columns, strict=True)]
     return out
 
 
-def _values(function: WindowFunction, rows: list[Row], peers: list[Row], spec: WindowSpec) -> list[Any]:
+def _values(
+    function: WindowFunction, rows: list[Row], peers: list[Row], frames: Callable[[Frame], Frames], spec: WindowSpec
+) -> list[Any]:
     size = len(rows)
     match function:
         case RowNumber():
@@ -61,13 +65,18 @@ def _values(function: WindowFunction, rows: list[Row], peers: list[Row], spec: W
         case Shifted():
             return [_shifted(function, rows, i) for i in range(size)]
         case NthValue() | Count() | Sum() | Mean() | Min() | Max():
-            frames = [_frame(function.frame, peers, i, spec) for i in range(size)]
-            column = function.column
-            return [
-                _of_frame(function, [row if column is None else row[column] for row in rows[a:b]], spec)
-                for a, b in frames
-            ]
+            values = [row if function.column is None else row[function.column] for row in rows]
+            of_frames = {(a, b): _of_frame(function, values[a:b], spec) for a, b in set(frames(function.frame))}
+            return [of_frames[frame] for frame in frames(function.frame)]
     raise AssertionError(function)
+
+
+def _frames(peers: list[Row], spec: WindowSpec, frame: Frame) -> Frames:
+    """Which rows are in the frame of each row; that of a range is the same for all peers."""
+    if frame.unit == "rows":
+        return [_frame(frame, peers, i, spec) for i in range(len(peers))]
+    ranges = {peer: _frame(frame, peers, peers.index(peer), spec) for peer in set(peers)}
+    return [ranges[peer] for peer in peers]
 
 
 def _frame(frame: Frame, peers: list[Row], i: int, spec: WindowSpec) -> tuple[int, int]:

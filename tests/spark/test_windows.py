@@ -277,6 +277,34 @@ def test_under_chaos(spark: SparkSession, seed: int) -> None:
         check(select("t", spark, some, window), strategy="chaos", cost_s_per_row=0.001, report_s=REPORT_S)
 
 
+def test_a_giant_partition_is_computed_in_stretches(spark: SparkSession) -> None:
+    """More rows than are computed together, some of them with helpers; in one window no two are peers, in one many."""
+    giant = "IF(id % 20 = 0, id % 100, 7) AS k"
+    price = "IF(id % 9 = 0, null, cast(id % 99991 AS decimal(12, 2))) AS price"
+    spark.range(0, 300_000, 1, 3).selectExpr(
+        "id", giant, "hash(id) AS o", "sin(id) AS v", price
+    ).createOrReplaceTempView("t")
+    calls = """
+        row_number() {w}, percent_rank() {w}, ntile(1000) {w}, lag(v) {w}, lead(price, 3, 0.5) {w}, sum(v) {w},
+        avg(price) {w}, max(v) {w}, first_value(v) {w}, avg(v) {near}, min(price) {near}"""
+    with_peers = "rank() {w}, dense_rank() {w}, cume_dist() {w}, sum(price) {w}, count(price) {w}, min(v) {w}"
+    near = "OVER (PARTITION BY k ORDER BY o, id ROWS BETWEEN 2 PRECEDING AND 3 FOLLOWING)"
+    windows = {
+        calls.replace("{near}", near): "PARTITION BY k ORDER BY o, id",
+        with_peers: "PARTITION BY k ORDER BY o % 5000",
+    }
+    for functions, window in windows.items():
+        df = select("t", spark, functions, window)
+        with chaos(Doings(710)), fast_control():
+            got = flow_of(df, strategy="chaos", report_s=REPORT_S).toDF()
+            assert digest(got) == digest(df)
+
+
+def digest(df: DataFrame) -> Any:
+    """Of all rows, in any order."""
+    return df.selectExpr("count(*)", "sum(cast(xxhash64(*) AS decimal(38, 0)))").collect()
+
+
 def test_partial_results_are_windows_of_rows_so_far(spark: SparkSession) -> None:
     facts(spark, "double", 2_000).createOrReplaceTempView("t")
     df = spark.sql("SELECT *, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM t")

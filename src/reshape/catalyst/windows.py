@@ -9,13 +9,12 @@ from reshape.catalyst.aggregations import Inputs
 from reshape.catalyst.columns import Shaping
 from reshape.catalyst.errors import LeftToSpark
 from reshape.catalyst.gateway import Attribute
-from reshape.catalyst.joins import plain_key
 from reshape.catalyst.rows import FlowRows, Rows, has_flow
 from reshape.catalyst.window_functions import WindowReader
 from reshape.kernels.keys import check_keys
 from reshape.kernels.ordering import Ordering, SortKey
 from reshape.operators.window import WindowSpec
-from reshape.plan.analysis import kind, scala_list
+from reshape.plan.analysis import kind, plain_key, scala_list
 
 
 def windowed(shaping: Shaping, node: Any, child: Rows) -> Rows:

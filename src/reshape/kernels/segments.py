@@ -60,14 +60,46 @@ class Segments:
         """For each row the end of its segment."""
         return np.repeat(self.ends, self.lengths)
 
+    @cached_property
+    def sizes(self) -> Indices:
+        """For each row the length of its segment."""
+        return self.end - self.first
+
     def pieces(self, rows: int) -> Iterator[tuple[int, int]]:
-        """Ranges of whole segments with at least so many rows, but for the last one."""
+        """Ranges of whole segments with about so many rows; a segment that is much larger is a range of its own."""
         begin = 0
         while begin < self.size:
             place = int(np.searchsorted(self.starts, begin + rows))
             end = int(self.starts[place]) if place < len(self.starts) else self.size
+            last = int(self.starts[place - 1])
+            if end - begin > 2 * rows and last > begin:
+                end = last
             yield begin, end
             begin = end
+
+
+class Around(Segments):
+    """The one segment that all rows at hand are in; it may begin before them and end behind them."""
+
+    def __init__(self, first: int, end: int, size: int) -> None:
+        super().__init__(np.array([first]), size)
+        self._end = end
+
+    @cached_property
+    def ends(self) -> Indices:
+        return np.array([self._end])
+
+    @cached_property
+    def ids(self) -> Indices:
+        return np.zeros(self.size, dtype=np.int64)
+
+    @cached_property
+    def first(self) -> Indices:
+        return np.full(self.size, self.starts[0])
+
+    @cached_property
+    def end(self) -> Indices:
+        return np.full(self.size, self._end)
 
 
 def running(function: np.ufunc, values: npt.NDArray[Any], segments: Segments) -> npt.NDArray[Any]:

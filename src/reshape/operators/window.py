@@ -6,28 +6,31 @@ their runs (§5.4), and all partitions are computed at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from reshape.kernels.columns import Indices, Rows, as_array, record_batch
+from reshape.kernels.columns import Indices, Rows, as_array, record_batch, take
 from reshape.kernels.hashing import U64, hash_rows
 from reshape.kernels.keys import KeyColumns, check_keys
 from reshape.kernels.ordering import Ordering, SortKey
-from reshape.kernels.segments import Segments
+from reshape.kernels.segments import Around, Segments
 from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
 from reshape.operators.sorted_runs import RUN_ROWS, SortedRuns
 from reshape.operators.spec import Narrowed, PortSpec, Spec
 from reshape.operators.windows.description import OPERATOR, WindowFunction
-from reshape.operators.windows.frame import Windows, changes
+from reshape.operators.windows.frame import Stretch, Windows, changes
 
-# Rows that are computed together, in whole partitions: enough that the fixed cost of a function is little, few enough
-# for a cache.
+# Rows that are computed together, of small partitions or of a large one: enough that the fixed cost of a function is
+# little, few enough for a cache.
 _PIECE_ROWS = 131_072
+
+# Rows that are looked at first for the end of peers; mostly there are none.
+_LOOK_AHEAD = 64
 
 # Rows that a preview looks at: the values it shows are those of so many of the first rows.
 _PREVIEW_ROWS = 16_384
@@ -88,6 +91,14 @@ class WindowSpec(Spec):
         order = () if self.ordering is None else (key for key in self.ordering.keys if key.column not in keys)
         every = (*keys.values(), *order)
         return Ordering(every) if every else None
+
+    @property
+    def reach(self) -> int | None:
+        """How far functions look beyond the peers of a row, if a large partition can be computed in stretches."""
+        found = [function.reach for function in self.functions]
+        if self.ordering is None or None in found:
+            return None
+        return max((reach for reach in found if reach is not None), default=0)
 
     @property
     def combinable(self) -> bool:
@@ -174,9 +185,7 @@ class Window(Operator):
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._check_finish()
         rows, order = self._runs.merged()
-        pieces = self._partitions(rows, order).pieces(self._piece_rows)
-        computed = (self._computed(rows, order, begin, end) for begin, end in pieces)
-        return chain.from_iterable(bounded(piece, self.output_rows) for piece in computed)
+        return chain.from_iterable(bounded(piece, self.output_rows) for piece in self._pieces(rows, order))
 
     @property
     def state_bytes(self) -> int:
@@ -207,22 +216,80 @@ class Window(Operator):
         keys = KeyColumns([rows.columns[key] for key in self.spec.keys], len(rows))
         return Segments.of_changes(changes(keys, np.arange(len(rows)) if order is None else order))
 
+    def _pieces(self, rows: Rows, order: Indices | None) -> Iterator[pa.RecordBatch]:
+        """All partitions: small ones together, a large one in stretches where its functions allow it."""
+        reach = self.spec.reach
+        for begin, end in self._partitions(rows, order).pieces(self._piece_rows):
+            if reach is None or reach > self._piece_rows or end - begin <= 2 * self._piece_rows:
+                yield self._computed(rows, order, begin, end)
+            else:
+                yield from self._stretches(rows, order, begin, end, reach)
+
     def _computed(self, rows: Rows, order: Indices | None, begin: int, end: int) -> pa.RecordBatch:
         """Some whole partitions with their functions."""
-        if order is None:
-            columns = [as_array(column.slice(begin, end - begin)) for column in rows.columns]
-        else:
-            columns = rows.take(order[begin:end])
+        columns = _in_order(rows.columns, order, begin, end)
         by = () if self.spec.ordering is None else self.spec.ordering.keys
         keys, ordered_by = [columns[key] for key in self.spec.keys], [columns[key.column] for key in by]
         windows = Windows.of(keys, ordered_by, by, end - begin)
-        made = [
-            function.compute(windows, [columns[column] for column in function.reads], self.spec.fields(function))
-            for function in self.spec.functions
-        ]
+        made = [self._values(function, windows, columns) for function in self.spec.functions]
         return record_batch(self.output_schema, [*columns, *made], end - begin)
+
+    def _stretches(
+        self, rows: Rows, order: Indices | None, begin: int, end: int, reach: int
+    ) -> Iterator[pa.RecordBatch]:
+        """One partition, bit by bit: its first rows leave at once, and what is computed stays in the cache."""
+        assert self.spec.ordering is not None
+        ordered_by = [rows.columns[column] for column in self.spec.ordering.columns]
+        before: dict[Hashable, Any] = {}
+        start = begin
+        while start < end:
+            stop = _end_of_peers(ordered_by, order, min(start + self._piece_rows, end), end)
+            first, last = max(begin, start - reach), min(end, stop + reach)
+            around = _in_order(rows.columns, order, first, last)
+            columns = [column.slice(start - first, stop - start) for column in around]
+            after: dict[Hashable, Any] = {}
+            size = stop - start
+            keys = KeyColumns([columns[column] for column in self.spec.ordering.columns], size)
+            peers = Segments.of_changes(changes(keys, np.arange(size)))
+            near = Stretch(Around(begin - start, end - start, size), peers, before, after)
+            # Functions that look at other rows have no use for peers.
+            partition = Around(begin - first, end - first, last - first)
+            far = Stretch(partition, partition, before, after)
+            made = [
+                self._values(function, far, around).slice(start - first, size)
+                if function.reach
+                else self._values(function, near, columns)
+                for function in self.spec.functions
+            ]
+            yield record_batch(self.output_schema, [*columns, *made], size)
+            before, start = after, stop
+
+    def _values(self, function: WindowFunction, windows: Windows, columns: Sequence[pa.Array]) -> pa.Array:
+        read = [columns[column] for column in function.reads]
+        return function.compute(windows, read, self.spec.fields(function))
 
     def _hashes(self, run: pa.RecordBatch) -> U64:
         if not self.spec.keys:
             return np.zeros(run.num_rows, dtype=np.uint64)
         return hash_rows([run.column(key) for key in self.spec.keys])
+
+
+def _in_order(columns: Sequence[Any], order: Indices | None, begin: int, end: int) -> list[pa.Array]:
+    """Rows of the order from here to there."""
+    if order is None:
+        return [as_array(column.slice(begin, end - begin)) for column in columns]
+    wanted = pa.array(order[begin:end])
+    return [take(column, wanted) for column in columns]
+
+
+def _end_of_peers(columns: Sequence[Any], order: Indices | None, at: int, end: int) -> int:
+    """The first place from here on where these columns have other values than at the place before."""
+    rows = _LOOK_AHEAD
+    while at < end:
+        stop = min(end, at + rows)
+        looked_at = KeyColumns(_in_order(columns, order, at - 1, stop), stop - at + 1)
+        begins = changes(looked_at, np.arange(stop - at + 1))[1:]
+        if begins.any():
+            return at + int(begins.argmax())
+        at, rows = stop, 2 * rows
+    return end

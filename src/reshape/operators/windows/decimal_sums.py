@@ -13,8 +13,8 @@ from reshape.kernels.hashing import U64, Mask, fixed_words, validity
 from reshape.operators.aggregates.sums import EvalMode, SumOfIntegers
 from reshape.operators.aggregates.wide_integers import carried, decimals, extended
 from reshape.operators.errors import OutOfRange
-from reshape.operators.windows.description import OPERATOR
-from reshape.operators.windows.frame import FrameRows
+from reshape.operators.windows.description import OPERATOR, WindowFunction
+from reshape.operators.windows.frame import FrameRows, Windows
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -27,7 +27,14 @@ _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
 _ERROR = 2.0**-50
 
 
-def decimal_sums(column: pa.Array, frames: FrameRows, absent: Mask, logic: SumOfIntegers) -> pa.Array:
+def decimal_sums(
+    function: WindowFunction,
+    column: pa.Array,
+    frames: FrameRows,
+    windows: Windows,
+    absent: Mask,
+    logic: SumOfIntegers,
+) -> pa.Array:
     """The sum of each frame in the type of Spark's sum; what does not fit is an error or null, as the mode says."""
     words = fixed_words(column)
     assert words is not None
@@ -35,7 +42,7 @@ def decimal_sums(column: pa.Array, frames: FrameRows, absent: Mask, logic: SumOf
     if valid is not None:
         words = tuple(np.where(valid, word, np.uint64(0)) for word in words)
     state = logic.state_types[0]
-    sums = decimals(_sums(words, frames)[: state.bit_width // 64], state, absent)
+    sums = decimals(_sums(function, words, frames, windows)[: state.bit_width // 64], state, absent)
     try:
         return logic.finish([sums])
     except OutOfRange as error:
@@ -77,24 +84,17 @@ def means_by_doubles(means: npt.NDArray[np.float64], absent: Mask, kind: pa.Data
     return _with(result, rows, [_EXACT.quantize(Decimal(repr(mean)), unit) for mean in means[rows].tolist()])
 
 
-def _sums(words: tuple[U64, ...], frames: FrameRows) -> list[U64]:
+def _sums(function: WindowFunction, words: tuple[U64, ...], frames: FrameRows, windows: Windows) -> list[U64]:
     """Sums in four words, by differences of running sums."""
     low = words[0].view(np.int64)
-    if np.array_equal(words[1].view(np.int64), low >> 63):
+    # Other stretches may have larger numbers.
+    if not windows.carries(frames) and np.array_equal(words[1].view(np.int64), low >> 63):
         largest = max(abs(int(low.max(initial=0))), abs(int(low.min(initial=0))))
         if largest * len(low) < _OVERFLOW:
-            sums = _differences(low, frames)
-            return extended([sums.view(np.uint64)], 4)
+            return extended([windows.sums(function, low, frames).view(np.uint64)], 4)
     limbs = [part.view(np.int64) for word in words for part in (word & _LOW, word >> _HALF)]
     limbs[-1] = words[-1].view(np.int64) >> np.int64(32)  # the highest limb carries the sign
-    return extended(carried([_differences(limb, frames) for limb in limbs]), 4)
-
-
-def _differences(values: npt.NDArray[np.int64], frames: FrameRows) -> npt.NDArray[np.int64]:
-    before = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum(values, out=before[1:])
-    sums: npt.NDArray[np.int64] = before[frames.end] - before[frames.first]
-    return sums
+    return extended(carried([windows.sums((function, n), limb, frames) for n, limb in enumerate(limbs)]), 4)
 
 
 def _exact_means(

@@ -36,6 +36,12 @@ class WindowFunction(ABC):
         """The input columns that it reads."""
         return ()
 
+    @property
+    def reach(self) -> int | None:
+        """How many rows before and behind a row its value follows from, beside its peers and what `Windows` carries
+        from stretch to stretch of a partition. None: from any row, so that a partition is computed as a whole."""
+        return None
+
     def renumbered(self, number: Callable[[int], int]) -> Self:
         """The same function where its columns have other numbers."""
         return self
@@ -68,6 +74,10 @@ class OfFrame(WindowFunction):
     @property
     def reads(self) -> tuple[int, ...]:
         return (self.column,)
+
+    @property
+    def reach(self) -> int | None:
+        return self.frame.reach
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
         return replace(self, column=number(self.column))

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
-from reshape.kernels.columns import Indices
+from reshape.kernels.columns import Indices, concatenated, take
 from reshape.kernels.hashing import validity
 from reshape.kernels.keys import comparable
-from reshape.kernels.segments import least_rows, running
+from reshape.kernels.segments import Segments, least_rows, running
 from reshape.kernels.sort_keys import order_codes
 from reshape.operators.errors import UnsupportedAggregate
 from reshape.operators.windows.description import OPERATOR, OfFrame, rows_or_null
-from reshape.operators.windows.frame import FrameRows, Windows
+from reshape.operators.windows.frame import Windows
 
 # The code of nulls, behind that of all values.
 _NO_VALUE = np.int64(2**63 - 1)
@@ -38,6 +38,25 @@ class _Extreme(OfFrame):
 
     def compute(self, windows: Windows, columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
         column, frames = columns[0], windows.rows_of(self.frame)
+        filled = frames.end > frames.first
+        if not frames.from_start:
+            rows = np.full(windows.size, -1, dtype=np.int64)
+            rows[filled] = least_rows(self._codes(column), frames.first[filled], frames.end[filled])
+            # A frame may have rows, and nulls only; taking one of them gives null.
+            return rows_or_null(column, rows)
+        segments, ahead = windows.partitions, 0
+        if windows.carries(frames):
+            best = windows.carried(self)
+            if best is not None:
+                column, ahead = concatenated([best, column], column.type), 1
+            segments = Segments(np.zeros(1, dtype=np.int64), windows.size + ahead)
+        records = _records(self._codes(column), segments)
+        if windows.carries(frames):
+            windows.leave(self, take(column, pa.array(records[-1:])))
+        return rows_or_null(column, np.where(filled, records[frames.end - 1 + ahead], -1))
+
+    def _codes(self, column: pa.Array) -> Indices:
+        """The least is what is looked for; nulls are behind all values."""
         codes = order_codes(column)
         if not self.ascending:
             codes = ~codes
@@ -46,9 +65,7 @@ class _Extreme(OfFrame):
             if (codes == _NO_VALUE).any():
                 codes = np.unique(codes, return_inverse=True)[1]
             codes = np.where(valid, codes, _NO_VALUE)
-        rows = _least_rows(codes, frames, windows)
-        # A frame may have rows, and nulls only; taking one of them gives null.
-        return rows_or_null(column, rows)
+        return codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +78,12 @@ class Max(_Extreme):
     ascending: ClassVar[bool] = False
 
 
-def _least_rows(codes: Indices, frames: FrameRows, windows: Windows) -> Indices:
-    """The first row with the least code in each frame; -1 for an empty one."""
-    filled = frames.end > frames.first
-    if not frames.from_start:
-        rows = np.full(windows.size, -1, dtype=np.int64)
-        rows[filled] = least_rows(codes, frames.first[filled], frames.end[filled])
-        return rows
-    least = running(np.minimum, codes, windows.partitions)
+def _records(codes: Indices, segments: Segments) -> Indices:
+    """For each row the first with the least code of its segment so far."""
+    least = running(np.minimum, codes, segments)
     # A row with a lesser code than all before it answers until the next such row.
-    is_record = np.ones(windows.size, dtype=np.bool_)
-    is_record[1:] = (least[1:] < least[:-1]) | (windows.row_numbers[1:] == 1)
-    records = np.maximum.accumulate(np.where(is_record, np.arange(windows.size, dtype=np.int64), 0))
-    return np.where(filled, records[frames.end - 1], -1)
+    is_record = np.zeros(segments.size, dtype=np.bool_)
+    is_record[1:] = least[1:] < least[:-1]
+    is_record[segments.starts] = True
+    records: Indices = np.maximum.accumulate(np.where(is_record, np.arange(segments.size, dtype=np.int64), 0))
+    return records

@@ -7,12 +7,13 @@ orders the rows: whole numbers, days of dates, microseconds of timestamps, or fl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
@@ -20,7 +21,7 @@ from reshape.kernels.columns import Indices
 from reshape.kernels.hashing import Mask, fixed_words, validity
 from reshape.kernels.keys import KeyColumns
 from reshape.kernels.ordering import SortKey
-from reshape.kernels.segments import Segments, searched
+from reshape.kernels.segments import Around, Segments, running, searched
 from reshape.kernels.sort_keys import order_codes
 from reshape.operators.errors import OutOfRange
 
@@ -37,6 +38,14 @@ class Frame:
         if self.lower is None and self.upper is None:
             return "the partition"
         return f"{self.unit} {_shown(self.lower, 'preceding')} to {_shown(self.upper, 'following')}"
+
+    @property
+    def reach(self) -> int | None:
+        """How far from a row its frame goes, beside its peers and what can be carried along: the rows before it, all of
+        them. None where that is not known before."""
+        if self.lower is None or self.unit == "range":
+            return 0 if self.lower in (None, 0) and self.upper == 0 else None
+        return None if self.upper is None else int(max(abs(self.lower), abs(self.upper)))
 
 
 WHOLE = Frame()
@@ -88,6 +97,36 @@ class Windows:
         """Rows of the partition up to this one, from 1."""
         return np.arange(1, self.size + 1, dtype=np.int64) - self.partitions.first
 
+    @cached_property
+    def peer_numbers(self) -> Indices:
+        """Groups of peers in the partition up to this row's, from 1."""
+        return self.peers.ids - self.peers.ids[self.partitions.first] + 1
+
+    def carries(self, frames: FrameRows) -> bool:
+        """Do these frames hold rows that are not at hand, so that their values go on from those of a stretch before?"""
+        return False
+
+    def carried(self, what: Hashable) -> Any:
+        """What the stretch before this one has left under this name; None for nothing."""
+        return None
+
+    def leave(self, what: Hashable, value: Any) -> None:
+        """Something for the next stretch; of whole partitions nobody needs it."""
+
+    def running(self, what: Hashable, function: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """`function.accumulate` over each partition, in the order of rows. ``what`` tells these values from others."""
+        return running(function, values, self.partitions)
+
+    def sums(self, what: Hashable, values: npt.NDArray[np.int64], frames: FrameRows) -> npt.NDArray[np.int64]:
+        """Sums of frames modulo 2**64, which are exact where they fit."""
+        if self.carries(frames):
+            so_far: npt.NDArray[np.int64] = self.running(what, np.add, values)[frames.end - 1]
+            return so_far
+        before = np.zeros(len(values) + 1, dtype=np.int64)
+        np.cumsum(values, out=before[1:])
+        sums: npt.NDArray[np.int64] = before[frames.end] - before[frames.first]
+        return sums
+
     def rows_of(self, frame: Frame) -> FrameRows:
         """The frame of each row; functions of one window have mostly the same."""
         if frame not in self._frames:
@@ -109,7 +148,49 @@ class Windows:
             return np.where(self._values.present, self._values.bounds(distance, is_lower=is_lower), peers)
         # Larger distances than there are rows would wrap around.
         rows = np.arange(self.size, dtype=np.int64) + max(-self.size, min(self.size, int(distance)))
-        return np.clip(rows if is_lower else rows + 1, self.partitions.first, self.partitions.end)
+        # No row beyond those at hand is asked for; a stretch's own rows have all of their frames there.
+        first, end = np.maximum(self.partitions.first, 0), np.minimum(self.partitions.end, self.size)
+        return np.clip(rows if is_lower else rows + 1, first, end)
+
+
+class Stretch(Windows):
+    """Some rows of one partition that is computed bit by bit; no two peers are in different stretches.
+
+    ``before`` has what the stretch before has left, ``after`` gets what is left to the next one. Two of them, because
+    a value may be asked for twice.
+    """
+
+    def __init__(
+        self, partition: Around, peers: Segments, before: Mapping[Hashable, Any], after: dict[Hashable, Any]
+    ) -> None:
+        super().__init__(partition, peers)
+        self._before = before
+        self._after = after
+
+    @cached_property
+    def peer_numbers(self) -> Indices:
+        groups: int = self._before.get("groups of peers", 0)
+        self._after["groups of peers"] = groups + len(self.peers)
+        return self.peers.ids + (groups + 1)
+
+    def carries(self, frames: FrameRows) -> bool:
+        return frames.from_start
+
+    def carried(self, what: Hashable) -> Any:
+        return self._before.get(what)
+
+    def leave(self, what: Hashable, value: Any) -> None:
+        self._after[what] = value
+
+    def running(self, what: Hashable, function: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        last = self._before.get(what)
+        if last is not None:
+            values = values.copy()
+            values[:1] = function(last, values[:1])
+        result: npt.NDArray[Any] = function.accumulate(values)
+        # A copy, which does not keep the others in memory.
+        self._after[what] = result[-1:].copy()
+        return result
 
 
 class OrderedValues:

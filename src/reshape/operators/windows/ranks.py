@@ -23,6 +23,10 @@ class _Standing(WindowFunction):
 
     kind: ClassVar[pa.DataType] = pa.int32()
 
+    @property
+    def reach(self) -> int | None:
+        return 0
+
     def output_type(self, fields: Sequence[pa.Field]) -> pa.DataType:
         return self.kind
 
@@ -52,8 +56,7 @@ class Rank(_Standing):
 @dataclass(frozen=True, slots=True)
 class DenseRank(_Standing):
     def standing(self, windows: Windows) -> Indices:
-        before = windows.peers.ids[windows.partitions.starts]
-        return windows.peers.ids - np.repeat(before, windows.partitions.lengths) + 1
+        return windows.peer_numbers
 
     def text(self, names: Sequence[str]) -> str:
         return "dense_rank()"
@@ -64,9 +67,8 @@ class PercentRank(_Standing):
     kind: ClassVar[pa.DataType] = pa.float64()
 
     def standing(self, windows: Windows) -> npt.NDArray[np.float64]:
-        others = np.repeat(windows.partitions.lengths, windows.partitions.lengths) - 1
         # The only row of a partition has 0 over 1.
-        return (_ranks(windows) - 1) / np.maximum(others, 1)
+        return (_ranks(windows) - 1) / np.maximum(windows.partitions.sizes - 1, 1)
 
     def text(self, names: Sequence[str]) -> str:
         return "percent_rank()"
@@ -77,9 +79,8 @@ class CumeDist(_Standing):
     kind: ClassVar[pa.DataType] = pa.float64()
 
     def standing(self, windows: Windows) -> npt.NDArray[np.float64]:
-        partitions = windows.partitions
-        not_after = windows.peers.end - partitions.first
-        shares: npt.NDArray[np.float64] = not_after / np.repeat(partitions.lengths, partitions.lengths)
+        not_after = windows.peers.end - windows.partitions.first
+        shares: npt.NDArray[np.float64] = not_after / windows.partitions.sizes
         return shares
 
     def text(self, names: Sequence[str]) -> str:
@@ -97,8 +98,7 @@ class NTile(_Standing):
         return (cls("ntile", 3), cls("ntile of many", 1_000))
 
     def standing(self, windows: Windows) -> Indices:
-        small, larger = np.divmod(windows.partitions.lengths, self.buckets)
-        small, larger = (np.repeat(each, windows.partitions.lengths) for each in (small, larger))
+        small, larger = np.divmod(windows.partitions.sizes, self.buckets)
         rows = windows.row_numbers - 1
         in_larger = larger * (small + 1)
         behind = larger + (rows - in_larger) // np.maximum(small, 1)

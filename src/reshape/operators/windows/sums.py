@@ -17,7 +17,7 @@ import pyarrow.types as pat
 
 from reshape.kernels.columns import Indices
 from reshape.kernels.hashing import Mask, fixed_words, validity
-from reshape.kernels.segments import running, sums_in_order
+from reshape.kernels.segments import sums_in_order
 from reshape.operators.aggregates.base import nullable
 from reshape.operators.aggregates.sums import EvalMode, MeanOfDecimals, SumOfIntegers
 from reshape.operators.errors import OutOfRange, UnsupportedAggregate
@@ -46,6 +46,10 @@ class Count(WindowFunction):
     def reads(self) -> tuple[int, ...]:
         return () if self.column is None else (self.column,)
 
+    @property
+    def reach(self) -> int | None:
+        return self.frame.reach
+
     def renumbered(self, number: Callable[[int], int]) -> Self:
         return self if self.column is None else replace(self, column=number(self.column))
 
@@ -54,7 +58,7 @@ class Count(WindowFunction):
 
     def compute(self, windows: Windows, columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
         frames = windows.rows_of(self.frame)
-        return pa.array(_counts(columns[0], frames) if columns else frames.end - frames.first)
+        return pa.array(_counts(self, columns[0], frames, windows) if columns else frames.end - frames.first)
 
     def text(self, names: Sequence[str]) -> str:
         return f"count({names[0] if names else '*'}) over {self.frame}"
@@ -76,15 +80,16 @@ class Sum(OfFrame):
 
     def compute(self, windows: Windows, columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
         frames, kind = windows.rows_of(self.frame), fields[0].type
-        counts = _counts(columns[0], frames)
+        counts = _counts(self, columns[0], frames, windows)
         if pat.is_decimal(kind):
-            return decimal_sums(columns[0], frames, counts == 0, SumOfIntegers(fields[0], self.mode))
+            logic = SumOfIntegers(fields[0], self.mode)
+            return decimal_sums(self, columns[0], frames, windows, counts == 0, logic)
         if not pat.is_integer(kind):
-            return nullable(_double_sums(columns[0], frames, windows), counts == 0, pa.float64())
+            return nullable(_double_sums(self, columns[0], frames, windows), counts == 0, pa.float64())
         values = _longs(columns[0])
-        sums = _differences(values, frames)
+        sums = windows.sums((self, "sum"), values, frames)
         absent = counts == 0
-        if self.mode != EvalMode.LEGACY and (beyond := _beyond_longs(values, frames, windows)) is not None:
+        if self.mode != EvalMode.LEGACY and (beyond := _beyond_longs(self, values, frames, windows)) is not None:
             if self.mode == EvalMode.ANSI and beyond.any():
                 raise OutOfRange(OPERATOR, "sum", fields[0].name, "bigint")
             absent = absent | beyond
@@ -111,12 +116,13 @@ class Mean(OfFrame):
 
     def compute(self, windows: Windows, columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
         frames = windows.rows_of(self.frame)
-        counts = _counts(columns[0], frames)
+        counts = _counts(self, columns[0], frames, windows)
         kind = self.output_type(fields)
         if pat.is_decimal(kind) and not self.by_doubles:
-            sums = decimal_sums(columns[0], frames, counts == 0, SumOfIntegers(fields[0], self.mode))
+            logic = SumOfIntegers(fields[0], self.mode)
+            sums = decimal_sums(self, columns[0], frames, windows, counts == 0, logic)
             return decimal_means(sums, counts, kind, self.mode, fields[0].name)
-        means = _double_sums(columns[0], frames, windows) / np.maximum(counts, 1)
+        means = _double_sums(self, columns[0], frames, windows) / np.maximum(counts, 1)
         if not pat.is_decimal(kind):
             return nullable(means, counts == 0, kind)
         return means_by_doubles(means / 10.0 ** fields[0].type.scale, counts == 0, kind)
@@ -125,20 +131,14 @@ class Mean(OfFrame):
         return f"avg({names[0]}) over {self.frame}"
 
 
-def _counts(column: pa.Array, frames: FrameRows) -> Indices:
+def _counts(function: WindowFunction, column: pa.Array, frames: FrameRows, windows: Windows) -> Indices:
     """Values in each frame."""
     valid = validity(column)
-    if valid is None:
-        return frames.end - frames.first
-    return _differences(valid.astype(np.int64), frames)
-
-
-def _differences(values: Longs, frames: FrameRows) -> Longs:
-    """Sums modulo 2**64, which are exact where they fit."""
-    before = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum(values, out=before[1:])
-    sums: Longs = before[frames.end] - before[frames.first]
-    return sums
+    if valid is not None:
+        return windows.sums((function, "count"), valid.astype(np.int64), frames)
+    if windows.carries(frames):  # there may be nulls in other stretches
+        return windows.sums((function, "count"), np.ones(len(column), dtype=np.int64), frames)
+    return frames.end - frames.first
 
 
 def _longs(column: pa.Array) -> Longs:
@@ -149,7 +149,7 @@ def _longs(column: pa.Array) -> Longs:
     return values if valid is None else np.where(valid, values, 0)
 
 
-def _double_sums(column: pa.Array, frames: FrameRows, windows: Windows) -> Doubles:
+def _double_sums(function: WindowFunction, column: pa.Array, frames: FrameRows, windows: Windows) -> Doubles:
     """Sums from 0.0 on, so that they are never -0.0, and adding 0.0 for a null changes nothing."""
     if pat.is_decimal(column.type):
         values = _longs(column).astype(np.float64)  # the digits without their point
@@ -159,20 +159,20 @@ def _double_sums(column: pa.Array, frames: FrameRows, windows: Windows) -> Doubl
     with np.errstate(invalid="ignore", over="ignore"):  # infinity less infinity is no news
         if not frames.from_start:
             return sums_in_order(values, frames.first, frames.end)
-        sums = running(np.add, values, windows.partitions)
+        sums = windows.running((function, "sum"), np.add, values)
     return np.where(frames.end > frames.first, sums[frames.end - 1], 0.0)
 
 
-def _beyond_longs(values: Longs, frames: FrameRows, windows: Windows) -> Mask | None:
+def _beyond_longs(function: WindowFunction, values: Longs, frames: FrameRows, windows: Windows) -> Mask | None:
     """Frames in which a sum leaves 64 bits at some row, as Spark adds them one by one; None when it cannot happen."""
     largest = max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
     longest = int((frames.end - frames.first).max(initial=0))
-    if largest * longest < _OVERFLOW:
+    if largest * longest < _OVERFLOW and not windows.carries(frames):
         return None
     if frames.from_start:
-        sums = running(np.add, values, windows.partitions)
-        before = np.where(windows.row_numbers == 1, 0, np.roll(sums, 1))
-        at_some_row = running(np.logical_or, _wrapped(before, values, sums), windows.partitions)
+        sums = windows.running((function, "sum"), np.add, values)
+        wrapped = _wrapped(sums - values, values, sums)
+        at_some_row = windows.running((function, "beyond"), np.logical_or, wrapped)
         found: Mask = (frames.end > frames.first) & at_some_row[frames.end - 1]
         return found
     beyond = np.zeros(len(values), dtype=np.bool_)

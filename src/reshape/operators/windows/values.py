@@ -42,6 +42,10 @@ class Shifted(WindowFunction):
     def reads(self) -> tuple[int, ...]:
         return (self.column,) if self.filler_column is None else (self.column, self.filler_column)
 
+    @property
+    def reach(self) -> int | None:
+        return None if self.ignore_nulls else abs(self.offset)
+
     def renumbered(self, number: Callable[[int], int]) -> Self:
         filler = None if self.filler_column is None else number(self.filler_column)
         return replace(self, column=number(self.column), filler_column=filler)
@@ -64,7 +68,8 @@ class Shifted(WindowFunction):
     def _rows(self, windows: Windows) -> Indices:
         distance = max(-windows.size, min(windows.size, self.offset))
         rows = np.arange(windows.size, dtype=np.int64) + distance
-        inside = (rows >= windows.partitions.first) & (rows < windows.partitions.end)
+        first, end = np.maximum(windows.partitions.first, 0), np.minimum(windows.partitions.end, windows.size)
+        inside = (rows >= first) & (rows < end)
         return np.where(inside, rows, -1)
 
     def _rows_with_values(self, windows: Windows, column: pa.Array) -> Indices:
@@ -96,6 +101,12 @@ class NthValue(OfFrame):
             for frame in (WITH_PEERS, Frame("rows", -1, 2))
         )
 
+    @property
+    def reach(self) -> int | None:
+        # From the end of all rows before, the last one alone is always at hand.
+        far = self.n < -1 and self.frame.lower is None
+        return None if self.ignore_nulls or far else self.frame.reach
+
     def output_type(self, fields: Sequence[pa.Field]) -> pa.DataType:
         return fields[0].type
 
@@ -103,7 +114,20 @@ class NthValue(OfFrame):
         frames = windows.rows_of(self.frame)
         if self.ignore_nulls:
             return rows_or_null(columns[0], _Present(columns[0]).nth(frames.first, frames.end, self.n))
+        if self.n > 0 and windows.carries(frames):
+            return self._so_far(windows, columns[0], frames)
         return rows_or_null(columns[0], self._rows(frames))
+
+    def _so_far(self, windows: Windows, column: pa.Array, frames: FrameRows) -> pa.Array:
+        """One row of the partition answers for all of a stretch; once it has come, it is carried along."""
+        place = int(frames.first[0]) + self.n - 1
+        if place < 0:
+            value = windows.carried(self)
+            windows.leave(self, value)
+            return take(value, pa.array(np.zeros(windows.size, dtype=np.int64)))
+        if place < windows.size:
+            windows.leave(self, take(column, pa.array([place])))
+        return rows_or_null(column, self._rows(frames))
 
     def _rows(self, frames: FrameRows) -> Indices:
         rows = frames.first + (self.n - 1) if self.n > 0 else frames.end + self.n
