@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from reshape.catalyst.shape import Shape
 from reshape.driver.attempts import TEARDOWN_S
@@ -20,7 +19,7 @@ from reshape.driver.launch import LaunchedFlow
 from reshape.driver.running_result import FirstPartial
 from reshape.driver.session import jvm_has_ended, too_few_slots
 from reshape.driver.slot_watch import Expected
-from reshape.driver.spark_cluster import free
+from reshape.driver.spark_cluster import cancel_group, free
 from reshape.driver.task_errors import in_short
 from reshape.errors import FlowCancelled, FlowFailed, ReshapeError
 from reshape.observe.charts import Chart, ChartSpec, drawn, first_chart
@@ -319,11 +318,9 @@ class Query:
         self._flow.stop("the driver", cause)
         context = self._launched.df.sparkSession.sparkContext
         deadline = time.monotonic() + TEARDOWN_S
-        # Again and again: a job that is about to be submitted is not there to be cancelled yet.
-        while context._jsc is not None and time.monotonic() < deadline:
-            try:
-                context.cancelJobGroup(self._group)
-            except (Py4JError, OSError, AttributeError):  # the session is being stopped, and its jobs with it
+        # Again and again: a shuffle that is about to be submitted is not there to be cancelled yet.
+        while time.monotonic() < deadline:
+            if not cancel_group(context, self._group):  # the session is being stopped, and its jobs with it
                 self._done.wait(FREE_S)
                 return
             if self._done.wait(CANCEL_S):

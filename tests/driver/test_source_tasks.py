@@ -62,6 +62,13 @@ def test_a_second_run_ends_the_attempt(error: str, why: RunAgain) -> None:
     assert books.again == [("source-0-3", why)]
 
 
+def test_shuffle_files_that_another_task_has_missed_explain_a_second_run() -> None:
+    books = Books(TaskFate(40, False, None), TaskFate(41, False, FETCH), TaskFate(52, False, None))
+    books.begins(FIRST)
+    assert books.begins(AGAIN) is None
+    assert books.again == [("source-0-3", RunAgain(FETCH.split("\n", maxsplit=1)[0], True))]
+
+
 @pytest.mark.parametrize("fates", [[], [TaskFate(40, False, None), TaskFate(52, False, None)]])
 def test_a_second_run_that_spark_does_not_explain_is_a_loss(fates: list[TaskFate]) -> None:
     """Books that are late or lost, or a stage that is run again while the first task is still at work."""

@@ -56,16 +56,18 @@ def slow_source(rows: DataFrame, gate: Path) -> DataFrame:
 
 
 def slow_flow(spark: SparkSession, gate: Path, fault: str | None, read: str) -> Flow:
-    """Workers that dawdle until the gate opens, so that rows wait on disk; with a fault, one then raises. With a scan
-    the hosts read the rows from files by themselves; a slow source waits too."""
+    """Workers that stand still until the gate opens, so that rows wait on disk; with a fault, one then raises. With a
+    scan the hosts read the rows from files by themselves; a slow source waits too."""
 
-    def dawdle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if not gate.exists():
-                time.sleep(0.2)
-            elif fault is not None:
+            values = batch.select(["v"])
+            while not gate.exists():
+                time.sleep(0.02)
+                yield values.slice(0, 0)  # between two batches a host hears that its flow has ended
+            if fault is not None:
                 raise ZeroDivisionError(fault)
-            yield batch.select(["v"])
+            yield values
 
     rows = spark.range(0, ROWS, 1, 2).selectExpr("id % 50 AS k", "id AS v", "repeat('x', 40) AS filling")
     scan = read == "scan"
@@ -77,7 +79,7 @@ def slow_flow(spark: SparkSession, gate: Path, fault: str | None, read: str) -> 
         rows = spark.read.parquet(str(files))
     # Rows of a single message for two workers do not fit, however soon they are taken: some go to disk at once.
     flow = reshape.flow(rows, hosts=2, workers=4, queue_bytes=20_000, scan="arrow" if scan else "auto")
-    return flow.repartition("k").mapInArrow(dawdle, "v long")
+    return flow.repartition("k").mapInArrow(wait, "v long")
 
 
 def run(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:

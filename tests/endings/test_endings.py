@@ -135,7 +135,9 @@ def test_shuffle_files_that_are_gone(watch: Watch) -> None:
     driver.gate.touch()
     answer = driver.answer()
     assert (answer["outcome"], answer.get("sum")) == ("success", WANTED), answer
-    assert re.search(r"attempt 1 was lost in source-0-\d: FetchFailed.*; attempt 2 begins", answer["story"][0])
+    # On a busy machine Spark may book too late why it runs a task again.
+    why = r"(FetchFailed.*|Spark runs it again and does not say why)"
+    assert re.search(rf"attempt 1 was lost in source-0-\d: {why}; attempt 2 begins", answer["story"][0])
     assert_nothing_left(driver, answer, since, "shuffle files that are gone")
 
 

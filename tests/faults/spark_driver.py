@@ -55,6 +55,7 @@ def session(master: str, local_dir: str) -> SparkSession:
         # Executors are killed on purpose, more often than Spark would put up with.
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.shuffle.io.retryWait": "100ms",
+        "spark.decommission.enabled": "true",
     }
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
@@ -148,6 +149,8 @@ class Run:
                 os.kill(self._rng.choice(self._pids(self._kind)), signal.SIGKILL)
             case "executor":
                 self._kill_executor()
+            case "decommission":
+                self._decommission_executor()
             case "shuffle":
                 self._remove_shuffle_files()
             case "slots":  # a moment like any other: the flow has little or nothing to run on
@@ -168,6 +171,18 @@ class Run:
         who = {"reading": "source", "working": "host"}[self._moment]
         daemon = _parent(self._rng.choice(self._pids(who)))
         os.kill(_parent(daemon), signal.SIGKILL)
+
+    def _decommission_executor(self) -> None:
+        """Spark gives it no more tasks, and it leaves when those that it has are done, or soon after."""
+        jvm: Any = self._spark._jvm
+        backend = self._spark._jsc.sc().schedulerBackend()
+        executors = backend.getExecutorIds()
+        info = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
+            "its machine is wanted back", jvm.scala.Option.empty()
+        )
+        assert backend.decommissionExecutor(
+            executors.apply(self._rng.randrange(executors.length())), info, False, False
+        )
 
     def _remove_shuffle_files(self) -> None:
         """There are more partitions than slots: some of them are still to be read."""

@@ -36,6 +36,8 @@ WHAT = [
     ("cancel", "working"),
     ("source", "reading"),
     ("cancel", "reading"),
+    ("decommission", "reading"),
+    ("decommission", "working"),
 ]
 
 

@@ -22,14 +22,13 @@ class Input:
 
     def __init__(self, rng: np.random.Generator) -> None:
         share = 1 / np.arange(1, GROUPS + 1) ** 1.2
-        sums = []
-        for mix in rng.dirichlet(share / share.sum() * 3 * GROUPS, SPLITS):
-            rows = rng.multinomial(int(rng.integers(300, 600)), mix)
-            group = np.repeat(np.arange(GROUPS), rows)
-            amount = rng.lognormal(0.0, 1.0, len(group))
-            part = amount * rng.uniform(0.2, 0.6, len(group))
-            sums.append([rows, np.bincount(group, amount, GROUPS), np.bincount(group, part, GROUPS)])
-        self.sums: Numbers = np.array(sums, dtype=np.float64).transpose(0, 2, 1)  # splits x groups x columns
+        mixes = rng.dirichlet(share / share.sum() * 3 * GROUPS, SPLITS)
+        rows = rng.multinomial(rng.integers(300, 600, SPLITS), mixes).ravel()  # of each group of each split
+        place = np.repeat(np.arange(len(rows)), rows)
+        amount = rng.lognormal(0.0, 1.0, len(place))
+        part = amount * rng.uniform(0.2, 0.6, len(place))
+        sums = [rows.astype(np.float64), *(np.bincount(place, each, len(rows)) for each in (amount, part))]
+        self.sums: Numbers = np.stack(sums, axis=1).reshape(SPLITS, GROUPS, 3)  # splits x groups x columns
         self.rows: Numbers = self.sums[:, :, 0].sum(axis=1)
         self.total = float(self.rows.sum())
 
@@ -51,13 +50,14 @@ def looks(given: Input, rng: np.random.Generator, until: float) -> tuple[Series,
     read: Numbers = np.zeros(SPLITS)  # the part of each split
     at = [next(order) for _ in range(HOSTS)]
     pace = rng.uniform(0.2, 0.5, HOSTS)
+    of_splits = given.sums.reshape(SPLITS, -1)
     while True:
         for host in range(HOSTS):
             read[at[host]] += pace[host]
             if read[at[host]] >= 1.0:
                 read[at[host]] = 1.0
                 at[host] = next(order)
-        sums = np.tensordot(read, given.sums, axes=1)
+        sums = (read @ of_splits).reshape(GROUPS, 3)
         part = float((read * given.rows).sum()) / given.total
         shown = np.flatnonzero(sums[:, 0] > 0)
         running = RunningSums(shown.tolist(), shown % 2, sums[shown], whole=True)

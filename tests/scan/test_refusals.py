@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Any:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda df: df.join(df, "id"), "a join"),
+        (lambda df: df.hint("merge").join(df, "id"), "a join"),
         (lambda df: df.limit(2), "a limit"),
         (lambda df: df.groupBy("s").count(), "an aggregation"),
         (lambda df: df.distinct(), "an aggregation"),

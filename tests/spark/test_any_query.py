@@ -150,7 +150,9 @@ def test_joins_that_spark_broadcasts_stay_in_the_source(session: SparkSession) -
     assert flow.placements[0].reason.startswith("broadcast")
 
 
-def test_small_sides_are_joined_in_hosts_where_these_read_the_rows_of_a_grouping(session: SparkSession) -> None:
+def test_small_sides_are_looked_up_where_hosts_read_the_rows_of_a_grouping(
+    session: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "10m")
     try:
         grouped = check(session.sql("SELECT segment, count(*) FROM orders JOIN customers ON c = k GROUP BY segment"))
@@ -158,11 +160,31 @@ def test_small_sides_are_joined_in_hosts_where_these_read_the_rows_of_a_grouping
         ranged = check(
             session.sql("SELECT segment, count(*) FROM range(9999) JOIN customers ON c = id GROUP BY segment")
         )
+        cubed = check(
+            session.sql("SELECT segment, k, count(*) FROM orders JOIN customers ON c = k GROUP BY CUBE(1, 2)")
+        )
+        for flow in (grouped, cubed):
+            flow.explain()
+            assert "joined with 1 that Spark would broadcast" in capsys.readouterr().out
     finally:
         session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    assert where(grouped) == [("inner join", "reshape"), ("group by", "reshape")]
+    assert where(grouped) == where(cubed) == [("inner join", "spark"), ("group by", "reshape")]
     assert where(joined) == [("inner join", "spark")]
     assert where(ranged) == [("inner join", "spark"), ("group by", "reshape")]
+
+
+def test_hosts_read_each_branch_of_a_union_below_a_grouping(
+    session: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(
+        session.sql(
+            """SELECT k, why, count(*), sum(id) FROM (SELECT k, id, 'a' why FROM orders WHERE id % 3 = 0
+            UNION ALL SELECT c, 1L, 'b' FROM customers UNION ALL SELECT k, id, null FROM orders) GROUP BY CUBE(1, 2)"""
+        )
+    ).explain()
+    shown = capsys.readouterr().out
+    assert shown.count("read by hosts with Arrow") == 3
+    assert "read by Spark" not in shown
 
 
 def test_the_smaller_side_is_kept_and_the_right_one_where_sizes_are_unknown(

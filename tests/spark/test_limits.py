@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import reshape
 
+from .test_slots import wait_for
+
 # A source of Spark's that nobody can wait for: a query that answers has not read it to its end.
 ENDLESS = 10**13
 
@@ -39,7 +41,7 @@ def test_sources_end_when_there_are_enough_rows(session: SparkSession, query: st
     assert len(got) == 25
     assert len({(row.v, row.part) for row in got}) == 25
     assert all(row.k == row.v % 8 == row.part % 4 for row in got)
-    assert session.sparkContext.statusTracker().getActiveStageIds() == []
+    wait_for("its stages to end", lambda: not session.sparkContext.statusTracker().getActiveStageIds())
 
 
 ACTIONS: dict[str, Callable[[reshape.Flow], int]] = {

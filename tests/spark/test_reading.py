@@ -188,7 +188,7 @@ def test_who_reads_is_a_setting(facts: DataFrame, names: DataFrame) -> None:
 def test_explain_says_who_reads_and_why(spark: SparkSession, facts: DataFrame, names: DataFrame) -> None:
     upper = F.udf(lambda text: text.upper(), "string")
     ways = {
-        "it has a join": facts.join(names.hint("broadcast"), "k").select("k", "a"),
+        "it has a sample": facts.sample(0.5, 1),
         "it has a limit": facts.limit(5),
         "it has a function outside of Spark's own": facts.select(upper("s").cast("long").alias("k")),
         "it has a range": spark.range(9).selectExpr("id AS k"),

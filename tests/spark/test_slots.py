@@ -135,7 +135,26 @@ def test_results_that_cannot_meet_say_so_and_the_session_goes_on(
 # Turns
 
 
-def test_a_started_flow_waits_for_its_turn(spark: SparkSession, within: Within, tmp_path: Path) -> None:
+@pytest.fixture
+def scheduler_log(spark: SparkSession) -> Iterator[Callable[[], str]]:
+    """What Spark's scheduler warns of. Spark writes some lines a moment after a call, but before those of the next."""
+    jvm: Any = spark.sparkContext._jvm
+    log4j = jvm.org.apache.logging.log4j
+    scheduler = log4j.LogManager.getLogger("org.apache.spark.scheduler.DAGScheduler")
+    writer = jvm.java.io.StringWriter()
+    appender = log4j.core.appender.WriterAppender.createAppender(None, None, writer, "of a test", False, True)
+    appender.start()
+    before = scheduler.getLevel()
+    scheduler.addAppender(appender)
+    scheduler.setLevel(log4j.Level.WARN)
+    yield lambda: str(writer.toString())
+    scheduler.setLevel(before)
+    scheduler.removeAppender(appender)
+
+
+def test_a_started_flow_waits_for_its_turn(
+    spark: SparkSession, within: Within, tmp_path: Path, scheduler_log: Callable[[], str]
+) -> None:
     gate = tmp_path / "gate"
     first = gated(spark, "first", gate, hosts=2).start()
     second = totals(spark, "second", hosts=2).start()
@@ -155,6 +174,7 @@ def test_a_started_flow_waits_for_its_turn(spark: SparkSession, within: Within, 
         assert within(query.result(LIMIT_S).count) == 10
         assert query.status["message"] == "done"
         query.release()
+    assert scheduler_log() == ""  # no job of the third had to be there to be cancelled
 
 
 def test_a_started_flow_beside_an_action(spark: SparkSession, within: Within, tmp_path: Path) -> None:
@@ -261,6 +281,30 @@ def test_a_job_that_is_cancelled_by_others_leaves_nothing(spark: SparkSession, w
     with pytest.raises(Exception, match="cancelled part of cancelled job group users own"):
         within(count)
     canceller.join(LIMIT_S)
+
+
+def test_a_stream_that_stops_takes_the_flow_of_its_batch_along(
+    spark: SparkSession, within: Within, tmp_path: Path
+) -> None:
+    working = tmp_path / "working"
+
+    def of_batch(batch: DataFrame, number: int) -> None:
+        def dawdle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for rows in batches:
+                working.touch()
+                while True:
+                    time.sleep(0.02)
+                yield rows
+
+        rows = batch.sparkSession.range(0, 100, 1, 2).selectExpr("id % 10 AS k")
+        reshape.flow(rows.mapInArrow(dawdle, rows.schema), name="of a batch").groupBy("k").count().toDF().collect()
+
+    stream = spark.readStream.format("rate").load().writeStream.foreachBatch(of_batch).start()
+    try:
+        wait_for("its flow to work", working.exists)
+    finally:
+        within(stream.stop)
+    assert not stream.isActive
 
 
 def test_jobs_keep_the_properties_of_the_users_thread(spark: SparkSession, within: Within, tmp_path: Path) -> None:

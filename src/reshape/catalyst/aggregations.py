@@ -8,7 +8,7 @@ from typing import Any
 
 from reshape.catalyst.columns import Shaping
 from reshape.catalyst.errors import LeftToSpark
-from reshape.catalyst.gateway import Attribute, words_of
+from reshape.catalyst.gateway import Attribute
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows
 from reshape.expressions.errors import NotExact
 from reshape.operators.aggregates.description import Aggregate
@@ -16,7 +16,7 @@ from reshape.operators.aggregates.of_rows import OfRows
 from reshape.operators.aggregates.registry import aggregate_of
 from reshape.operators.aggregates.user_defined import UserDefined
 from reshape.operators.group_by import GroupBySpec
-from reshape.plan.analysis import NotSupported, kind, scala_list, unnamed
+from reshape.plan.analysis import NotSupported, kind, scala_list, unnamed, words_of
 from reshape.plan.group_functions import Conversion, user_aggregate
 
 _NUMBERS = ("ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DecimalType")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reshape.catalyst.errors import LeftToSpark
-from reshape.catalyst.gateway import Attribute, Gateway, attributes_of, plan_of, words_of
+from reshape.catalyst.gateway import Attribute, Gateway, attributes_of, plan_of
 from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows
 from reshape.expressions.errors import NotExact
 from reshape.expressions.rows import Computed, Expanded, Kept
 from reshape.expressions.translate import translate
 from reshape.expressions.tree import ColumnRef, Expression, Literal
 from reshape.operators.first_rows import FirstRows
-from reshape.plan.analysis import kind, scala_list, unnamed
+from reshape.plan.analysis import kind, scala_list, unnamed, words_of
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode, UnionNode
 from reshape.plan.tree import Tree
 from reshape.plan.types import to_spark

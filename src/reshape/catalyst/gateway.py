@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from reshape.catalyst.errors import LeftToSpark
 from reshape.expressions.translate import session_facts
-from reshape.plan.analysis import kind, scala_list
+from reshape.plan.analysis import scala_list
 from reshape.plan.types import arrow_type
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Attribute:
 class EquiJoin:
     """A join's keys, pair by pair, and what else has to hold. Null-safe keys are plain ones over expressions."""
 
-    how: str
+    how: Any
     left_keys: tuple[Any, ...]
     right_keys: tuple[Any, ...]
     residual: Any | None
@@ -132,9 +132,7 @@ class Gateway:
             return None
         facts = found.get()
         residual = facts._4().get() if facts._4().isDefined() else None
-        return EquiJoin(
-            str(facts._1().toString()), tuple(scala_list(facts._2())), tuple(scala_list(facts._3())), residual
-        )
+        return EquiJoin(facts._1(), tuple(scala_list(facts._2())), tuple(scala_list(facts._3())), residual)
 
     def aggregation(self, aggregate: Any) -> Aggregation | None:
         """None for an aggregate that Spark plans in a way of its own."""
@@ -187,14 +185,6 @@ def is_sparks_own(plan: Any) -> bool:
 def size_of(plan: Any) -> int:
     """Spark's estimate of a plan's output in bytes."""
     return int(str(plan.stats().sizeInBytes()))
-
-
-def words_of(expression: Any) -> str:
-    """An expression as people write it."""
-    try:
-        return str(expression.sql())
-    except Exception:  # some have no SQL
-        return kind(expression)
 
 
 def _module(package: Any, name: str) -> Any:

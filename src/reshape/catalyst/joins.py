@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pyarrow.types as pat
 
 from reshape.catalyst.columns import Columns, Shaping
 from reshape.catalyst.errors import LeftToSpark
-from reshape.catalyst.gateway import attributes_of, size_of, words_of
-from reshape.catalyst.rows import FlowRows, Rows, SparkRows
+from reshape.catalyst.gateway import attributes_of, size_of
+from reshape.catalyst.rows import FlowRows, Rows, SparkRows, may_be_scanned
 from reshape.expressions.errors import NotExact
-from reshape.expressions.rows import Holding
+from reshape.expressions.rows import Computed, Holding
 from reshape.expressions.table import may_raise
 from reshape.expressions.translate import translate
+from reshape.expressions.tree import Call, ColumnRef, Expression
 from reshape.operators.hash_join import JoinKind, JoinSpec, OutputColumn, Side
-from reshape.plan.analysis import kind
-from reshape.plan.nodes import OperatorNode
+from reshape.plan.analysis import join_kind, plain_key, words_of
+from reshape.plan.nodes import MapNode, OperatorNode
 from reshape.plan.tree import Tree
-
-_HOW: dict[str, JoinKind] = {
-    "Inner": "inner",
-    "Cross": "inner",
-    "LeftOuter": "left",
-    "RightOuter": "right",
-    "FullOuter": "full",
-    "LeftSemi": "left_semi",
-    "LeftAnti": "left_anti",
-}
-
-# Keys of hosts are compared so by themselves.
-_NORMALISING = ("KnownFloatingPointNormalized", "NormalizeNaNAndZero")
 
 # Rows whose size Spark cannot tell, such as those made of Python's own, count as the largest there is
 # (spark.sql.defaultSizeInBytes, 8 EiB), less what projections take away. No table has this many bytes.
@@ -36,8 +27,7 @@ _UNKNOWN_BYTES = 1 << 55
 
 
 def label(node: Any) -> str:
-    how = str(node.joinType().toString())
-    return f"{_HOW[how]} join" if how in _HOW else f"{how} join"
+    return f"{join_kind(node.joinType()) or node.joinType().toString()} join"
 
 
 def joined(shaping: Shaping, node: Any, left: Rows, right: Rows) -> Rows:
@@ -45,9 +35,9 @@ def joined(shaping: Shaping, node: Any, left: Rows, right: Rows) -> Rows:
     equal = shaping.gateway.equi_join(node)
     if equal is None:
         raise LeftToSpark("it has no equal keys, so every row would have to meet every other")
-    how = _HOW.get(equal.how)
+    how = join_kind(equal.how)
     if how is None:
-        raise LeftToSpark(f"a join of kind {equal.how} is Spark's own")
+        raise LeftToSpark(f"a join of kind {equal.how.toString()} is Spark's own")
     if equal.residual is not None and how == "full":
         raise LeftToSpark(f"a full join with more than equal keys: {words_of(equal.residual)}")
     mine = shaping.columns(left, [plain_key(key) for key in equal.left_keys], keep=True)
@@ -69,14 +59,47 @@ def joined(shaping: Shaping, node: Any, left: Rows, right: Rows) -> Rows:
     return rows if equal.residual is None or inside else _filtered(shaping, node, rows, equal.residual)
 
 
-def hosts_may_read(node: Any) -> bool:
-    """Whether the larger side is no more than a scan of Parquet files."""
-    larger = node.left() if size_of(node.left()) >= size_of(node.right()) else node.right()
-    while kind(larger) in ("Project", "Filter"):
-        larger = larger.child()
-    if kind(larger) != "LogicalRelation" or kind(larger.relation()) != "HadoopFsRelation":
-        return False
-    return kind(larger.relation().fileFormat()) == "ParquetFileFormat"
+def sharing_keys(rows: FlowRows) -> FlowRows:
+    """The rows of a projection. Where it shows the two sides of a key as one column, as a full join on names does, the
+    join itself does so: it knows which of its rows have which side."""
+    node = rows.tree.node
+    if not (isinstance(node, MapNode) and isinstance(node.function, Computed)):
+        return rows
+    join = node.child
+    if not (isinstance(join, OperatorNode) and isinstance(join.spec, JoinSpec)):
+        return rows
+    expressions, output = list(node.function.expressions), list(join.spec.output)
+    for place, (expression, field) in enumerate(zip(expressions, node.schema, strict=True)):
+        shared = _shared_key(join.spec, expression, field.name)
+        if shared is not None:
+            expressions[place] = ColumnRef(len(output), field.type)
+            output.append(shared)
+    join = replace(join, spec=replace(join.spec, output=tuple(output)))
+    places = [each.number for each in expressions if isinstance(each, ColumnRef)]
+    if len(places) == len(expressions):  # nothing is left to compute
+        numbers = {identity: places[number] for identity, number in rows.numbers.items()}
+        return replace(rows, tree=Tree(join, rows.tree.sources), numbers=numbers)
+    function = Computed(node.schema, tuple(expressions))
+    return replace(rows, tree=Tree(MapNode(join, function, node.schema), rows.tree.sources))
+
+
+def _shared_key(spec: JoinSpec, expression: Expression, name: str) -> OutputColumn | None:
+    """An expression that is the first present one of a key's two sides, as a column of the join."""
+    match expression:
+        case Call("Coalesce", (ColumnRef(first), ColumnRef(second))):
+            left, right = spec.output[first].left, spec.output[second].right
+        case _:
+            return None
+    if left is None or right is None or (left, right) not in zip(spec.left_keys, spec.right_keys, strict=True):
+        return None
+    # A pair shows the value of its probe row, and of equal floats two may differ: 0.0 and -0.0.
+    may_differ = pat.is_floating(expression.type) or pat.is_nested(expression.type)
+    return None if may_differ and spec.probe_side == "right" else OutputColumn(name, left, right)
+
+
+def scans_larger_side(node: Any, left: Rows, right: Rows) -> bool:
+    """Whether hosts may read the larger side."""
+    return may_be_scanned(left if size_of(node.left()) >= size_of(node.right()) else right)
 
 
 def _output(shaping: Shaping, node: Any, left: Columns, right: Columns, of_left: int) -> tuple[OutputColumn, ...]:
@@ -118,9 +141,3 @@ def _filtered(shaping: Shaping, node: Any, rows: FlowRows, residual: Any) -> Row
         return shaping.filtered(rows, residual)
     except NotExact:
         return SparkRows(shaping.gateway.filter(residual, node), (rows,))
-
-
-def plain_key(key: Any) -> Any:
-    while kind(key) in _NORMALISING:
-        key = key.child()
-    return key

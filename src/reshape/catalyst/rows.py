@@ -12,10 +12,14 @@ from reshape.plan.tree import Tree
 
 @dataclass(frozen=True)
 class SparkRows:
-    """A logical plan of Spark's. Where flows are below it, ``children`` are what its own children have become."""
+    """A logical plan of Spark's. Where flows are below it, ``children`` are what its own children have become.
+
+    ``scanned``: it is no more than a scan of Parquet files, or one joined with small ones, which hosts may read.
+    """
 
     plan: Any
     children: tuple[Rows, ...] = ()
+    scanned: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class FlowRows:
 
 @dataclass(frozen=True)
 class UnionRows:
-    """Rows of all branches, each under these attributes. At least one branch is a flow's."""
+    """Rows of all branches, each under these attributes. A branch is a flow's, or hosts may read all of them."""
 
     branches: tuple[SparkRows | FlowRows, ...]
     attributes: tuple[Attribute, ...]
@@ -44,6 +48,10 @@ class UnionRows:
 
 
 Rows: TypeAlias = SparkRows | FlowRows | UnionRows
+
+
+def may_be_scanned(rows: Rows) -> bool:
+    return isinstance(rows, SparkRows) and rows.scanned
 
 
 def has_flow(rows: Rows) -> bool:

@@ -16,7 +16,7 @@ from reshape.catalyst.columns import Shaping
 from reshape.catalyst.errors import LeftToSpark, reason_of
 from reshape.catalyst.gateway import Gateway, attributes_of, is_sparks_own
 from reshape.catalyst.placement import Placement
-from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows, has_flow
+from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows, has_flow, may_be_scanned
 from reshape.plan.analysis import kind, scala_list
 
 # What becomes of the rows of a node: they are the result's, a limit cuts them, an operator forgets their order, one
@@ -83,7 +83,7 @@ class _Translator:
             case "WindowGroupLimit" if has_flow(children[0]):
                 return children[0]  # it drops rows early that a filter above would drop too
             case "Union":
-                return self._passed(node, children, lambda: self._union(node, children))
+                return self._passed(node, children, lambda: self._union(node, children, above))
             case "Project" | "Filter" | "Expand":
                 return self._passed(node, children, lambda: self._row_by_row(node, children[0]))
             case _:
@@ -127,16 +127,21 @@ class _Translator:
 
     def _join(self, node: Any, children: list[Rows], above: Above) -> Rows:
         left, right = children
-        if not has_flow(left) and not has_flow(right) and self._left_in_source(node, above):
-            raise LeftToSpark("broadcast: one side is small enough to be sent to all tasks")
+        if not has_flow(left) and not has_flow(right) and self._left_in_source(node, left, right, above):
+            where = ", and is looked up where the others are read" if all(map(may_be_scanned, children)) else ""
+            raise LeftToSpark(f"broadcast: one side is small enough to be sent to all tasks{where}")
         return joins.joined(self._shaping, node, left, right)
 
-    def _left_in_source(self, node: Any, above: Above) -> bool:
-        """Whether a join over sources is one that Spark sends a small side to all tasks for. Below an operator of ours
-        it would make Spark read rows that hosts read for less."""
+    def _left_in_source(self, node: Any, left: Rows, right: Rows, above: Above) -> bool:
+        """Whether a join over sources is one that Spark sends a small side to all tasks for. Hosts that read both sides
+        do the same; below an operator of ours Spark would otherwise read rows that hosts read for less."""
         if self._all_joins or not self._gateway.broadcasts(node):
             return False
-        return above != "gathered" or self._gateway.has_broadcast_hint(node) or not joins.hosts_may_read(node)
+        if above != "gathered" or self._gateway.has_broadcast_hint(node):
+            return True
+        if may_be_scanned(left) and may_be_scanned(right):
+            return True
+        return not joins.scans_larger_side(node, left, right)
 
     def _sort(self, node: Any, child: Rows, above: Above) -> Rows:
         if above == "limit":
@@ -145,8 +150,10 @@ class _Translator:
             raise LeftToSpark("its order is not that of the result")
         return sorts.ordered(self._shaping, node, child)
 
-    def _union(self, node: Any, children: list[Rows]) -> Rows:
-        if not any(isinstance(child, FlowRows | UnionRows) for child in children):
+    def _union(self, node: Any, children: list[Rows], above: Above) -> Rows:
+        """Branches of a flow, or those that hosts may read, each by itself."""
+        scanned = above == "gathered" and all(map(may_be_scanned, children))
+        if not scanned and not any(isinstance(child, FlowRows | UnionRows) for child in children):
             return self._sparks(node, children)
         attributes = attributes_of(node)
         branches: list[SparkRows | FlowRows] = []
@@ -185,7 +192,7 @@ class _Translator:
 
     def _in_hosts(self, node: Any, child: FlowRows) -> FlowRows:
         if kind(node) == "Project":
-            return self._shaping.projected(child, scala_list(node.projectList()))
+            return joins.sharing_keys(self._shaping.projected(child, scala_list(node.projectList())))
         if kind(node) == "Expand":
             return self._shaping.expanded(child, node)
         if kind(node) in functions.MAPS:
@@ -194,11 +201,24 @@ class _Translator:
 
     def _sparks(self, node: Any, children: list[Rows]) -> SparkRows:
         """A node that stays with Spark, over whatever its children have become."""
-        return SparkRows(node, tuple(children)) if any(map(has_flow, children)) else SparkRows(node)
+        if any(map(has_flow, children)):
+            return SparkRows(node, tuple(children))
+        return SparkRows(node, scanned=_may_be_scanned(node, children))
+
+
+def _may_be_scanned(node: Any, children: list[Rows]) -> bool:
+    match kind(node):
+        case "Project" | "Filter" | "Join":
+            return all(map(may_be_scanned, children))
+        case "LogicalRelation":
+            relation = node.relation()
+            return kind(relation) == "HadoopFsRelation" and kind(relation.fileFormat()) == "ParquetFileFormat"
+        case _:
+            return False
 
 
 def _below(name: str, above: Above) -> Above:
-    if name in ("Project", "Filter") or (name == "Join" and above == "gathered"):
+    if name in ("Project", "Filter") or (name in ("Join", "Expand", "Union") and above == "gathered"):
         return above
     if name in ("Aggregate", "Window"):
         return "gathered"

@@ -94,6 +94,10 @@ class SourceTasks:
                     return RunAgain(in_short(error), is_loss(error))
                 if fates[task.task].speculative:
                     return None
+                # A stage is run again as a whole when any of its tasks has missed shuffle files.
+                missed = (fate.error for fate in fates.values() if (fate.error or "").startswith("FetchFailed"))
+                if (missing := next(missed, None)) is not None:
+                    return RunAgain(in_short(missing), lost=True)
             if task.task in fates or time.monotonic() > deadline:
                 return RunAgain("Spark runs it again and does not say why", lost=True)
             with self._news:

@@ -26,6 +26,7 @@ from reshape.scan.source import Source
 from reshape.sender.source import InputFailed, SourceTask
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -37,6 +38,16 @@ def free(kept: DataFrame) -> None:
     """Let Spark keep a result no more; where Spark is gone, so is the result."""
     with suppress(*GONE):
         kept.unpersist()
+
+
+def cancel_group(context: SparkContext, group: str) -> bool:
+    """Cancel the jobs of a group, also those that Spark has not heard of yet; False where Spark is gone. Shuffles of
+    adaptive plans that it has not heard of are no jobs of that kind."""
+    with suppress(*GONE):
+        jvm_context: Any = context._jsc.sc()
+        jvm_context.cancelJobGroupAndFutureJobs(group)
+        return True
+    return False
 
 
 class SparkCluster:
@@ -71,10 +82,7 @@ class SparkCluster:
         return sum(row["rows"] for row in counts)
 
     def cancel_sources(self, attempt: int) -> None:
-        """Also those whose job Spark has not heard of yet."""
-        with suppress(*GONE):
-            context: Any = self._spark.sparkContext._jsc.sc()
-            context.cancelJobGroupAndFutureJobs(self.source_group(attempt))
+        cancel_group(self._spark.sparkContext, self.source_group(attempt))
 
     def cancel_hosts(self, stage: int, reason: str) -> None:
         """The action that runs the hosts raises at once, with this reason, instead of after Spark's four tries."""

@@ -16,7 +16,7 @@ from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.errors import Aborted
 from reshape.protocol.link import FlowAddress
 from reshape.protocol.reports import Met, SourceRead, SplitGiven, SplitWanted
-from reshape.scan.reading import read_split
+from reshape.scan.reading import read_split, steps_of
 from reshape.scan.sampling import sample
 from reshape.scan.scan import Scan
 from reshape.sender.source import HereToo, SourceTask
@@ -114,6 +114,7 @@ class Readers:
         scan, target = self._scans[source], self._plan.source_target(source)
         if task.sampled_columns is not None:
             task.offer(sample(scan, task.sampled_columns, self._host, self._plan.hosts))
+        steps = steps_of(scan)
         while True:
             self._check()
             answer = task.link.ask(SplitWanted(source))
@@ -123,7 +124,7 @@ class Readers:
                 return
             split = scan.splits[answer.split]
             after = read.rows + (split.rows or 0)
-            for batch in read_split(scan, split, on_stored=read.add):
+            for batch in read_split(scan, split, steps=steps, on_stored=read.add):
                 self._wait_for_room(target)
                 self._check()
                 yield batch

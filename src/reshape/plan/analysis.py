@@ -9,6 +9,21 @@ from reshape.errors import ReshapeError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from reshape.operators.hash_join import JoinKind
+
+_JOINS: dict[str, JoinKind] = {
+    "Inner": "inner",
+    "Cross": "inner",
+    "LeftOuter": "left",
+    "RightOuter": "right",
+    "FullOuter": "full",
+    "LeftSemi": "left_semi",
+    "LeftAnti": "left_anti",
+}
+
+# Keys of hosts are compared so by themselves.
+_NORMALISING = ("KnownFloatingPointNormalized", "NormalizeNaNAndZero")
+
 
 class NotSupported(ReshapeError):
     """An expression that a flow cannot run, with what it can. It becomes the reason why Spark does."""
@@ -45,6 +60,26 @@ def as_column(expression: Any) -> Column:
 def unnamed(expression: Any) -> Any:
     """An expression without its alias."""
     return expression.child() if kind(expression) == "Alias" else expression
+
+
+def plain_key(key: Any) -> Any:
+    """The key of a join or a window without what Spark wraps around floats."""
+    while kind(key) in _NORMALISING:
+        key = key.child()
+    return key
+
+
+def join_kind(join_type: Any) -> JoinKind | None:
+    """None for a kind of join that hosts do not have."""
+    return _JOINS.get(str(join_type.toString()))
+
+
+def words_of(expression: Any) -> str:
+    """An expression as people write it."""
+    try:
+        return str(expression.sql())
+    except Exception:  # some have no SQL
+        return kind(expression)
 
 
 def kind(expression: Any) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from reshape.scan.errors import NotReadable, SplitChanged, SplitUnreadable
 from reshape.scan.opening import opened
 from reshape.scan.row_groups import middle_byte
-from reshape.scan.scan import Scan, Split
+from reshape.scan.scan import LookUp, Scan, Split
 
 # Footers wait for disks more than for cores.
 _READERS = 8
@@ -26,6 +26,11 @@ class _Footer:
 
 def with_footers(scan: Scan, most: int) -> Scan:
     """The scan with its splits' rows counted. Raises NotReadable for the first file that Arrow cannot read exactly."""
+    steps = list(scan.steps)
+    for number, step in enumerate(steps):
+        if isinstance(step, LookUp):
+            steps[number] = replace(step, scan=with_footers(step.scan, most))
+    scan = replace(scan, steps=tuple(steps))
     splits = list({split.path: split for split in scan.splits}.values())
     if len(splits) > most:
         raise NotReadable(f"it has {len(splits):,} files, more than the {most:,} whose footers are looked at")

@@ -12,19 +12,23 @@ from reshape.scan.scan import Compute, Keep, Scan, Step
 
 
 def narrowed(scan: Scan, outputs: Sequence[int]) -> Scan:
-    """The same rows with these output columns, in this order. Partition columns stay: splits carry their values."""
+    """The same rows with these output columns, in this order. Partition columns stay: splits carry their values. All
+    columns are read for what multiplies rows or looks others up."""
     schema = pa.schema([scan.schema.field(number) for number in outputs])
     chosen = Compute(tuple(ColumnRef(number, scan.schema.field(number).type) for number in outputs))
     steps = (*scan.steps, chosen)
-    needed = _needed(steps)
+    plain = [step for step in steps if isinstance(step, Keep | Compute)]
+    if len(plain) < len(steps):
+        return replace(scan, schema=schema, steps=steps)
+    needed = _needed(plain)
     stored = len(scan.columns)
     kept = sorted(number for number in needed[0] if number < stored)
     everything = [*kept, *range(stored, stored + len(scan.partition_columns))]
     columns = tuple(scan.columns[number] for number in kept)
-    return replace(scan, schema=schema, columns=columns, steps=_fewer(steps, needed, everything))
+    return replace(scan, schema=schema, columns=columns, steps=_fewer(plain, needed, everything))
 
 
-def _needed(steps: Sequence[Step]) -> list[set[int]]:
+def _needed(steps: Sequence[Keep | Compute]) -> list[set[int]]:
     """The columns that must be there before each step, for itself and for those behind it; the last is a Compute."""
     needed: list[set[int]] = []
     behind: set[int] = set()
@@ -39,7 +43,7 @@ def _needed(steps: Sequence[Step]) -> list[set[int]]:
     return needed
 
 
-def _fewer(steps: Sequence[Step], needed: Sequence[set[int]], everything: Sequence[int]) -> tuple[Step, ...]:
+def _fewer(steps: Sequence[Keep | Compute], needed: Sequence[set[int]], everything: Sequence[int]) -> tuple[Step, ...]:
     """The steps over columns that have moved up, without expressions that nothing reads."""
     place = {old: new for new, old in enumerate(everything)}
     fewer: list[Step] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -33,7 +33,6 @@ _WORDS = (
     (r"Sort", "a sort"),
     (r"Exchange|Coalesce", "a repartition"),
     (r"Union", "a union"),
-    (r"Expand", "grouping sets or the like"),
     (r"BatchScan", "a source of Spark's second interface (DataSource V2)"),
     (r"RowDataSourceScan|HiveTableScan", "a source that is no file"),
     (r"RDDScan|ExternalRDD", "rows of an RDD"),
@@ -47,16 +46,28 @@ _SEPARATOR = "\x01"
 
 
 @dataclass(frozen=True, slots=True)
+class BroadcastJoin:
+    """A join with rows that Spark sends to all tasks."""
+
+    node: Any
+    broadcast: PhysicalScan
+    builds_left: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PhysicalScan:
-    """The plan from the scan upwards: nodes with filters and projections, in the order in which rows pass them."""
+    """The plan from the scan upwards: what rows pass, in the order in which they do. ``output`` are the attributes of
+    the last node."""
 
     scan: Any
-    nodes: tuple[Any, ...]
+    nodes: tuple[Any | BroadcastJoin, ...]
+    output: tuple[Any, ...]
 
 
 def physical_scan(executed_plan: Any) -> PhysicalScan:
-    """Raises NotReadable where anything but filters and projections stands over one file scan."""
-    nodes: list[Any] = []
+    """Raises NotReadable where more stands over one file scan than filters, projections, expansions and joins with
+    other such scans that Spark broadcasts."""
+    nodes: list[Any | BroadcastJoin] = []
     node = executed_plan
     while True:
         name = kind(node)
@@ -66,12 +77,27 @@ def physical_scan(executed_plan: Any) -> PhysicalScan:
         if not node.subqueries().isEmpty():
             raise NotReadable("it has a subquery")
         if name == "FileSourceScanExec":
-            return PhysicalScan(node, tuple(reversed(nodes)))
-        if name in ("ProjectExec", "FilterExec"):
+            return PhysicalScan(node, tuple(reversed(nodes)), tuple(scala_list(executed_plan.output())))
+        if name == "BroadcastHashJoinExec":
+            builds_left = str(node.buildSide().toString()) == "BuildLeft"
+            sent, streamed = (node.left(), node.right()) if builds_left else (node.right(), node.left())
+            # An exchange that two joins share shows the second one attributes of its own.
+            broadcast = replace(physical_scan(_broadcast(sent)), output=tuple(scala_list(sent.output())))
+            nodes.append(BroadcastJoin(node, broadcast, builds_left))
+            node = streamed
+            continue
+        if name in ("ProjectExec", "FilterExec", "ExpandExec"):
             nodes.append(node)
         elif name not in _WRAPPERS:
             raise NotReadable(f"it has {_in_words(name)}, which is no plain scan of files")
         node = node.child()
+
+
+def _broadcast(exchange: Any) -> Any:
+    """What is broadcast; two joins may share an exchange."""
+    while kind(exchange) in ("ReusedExchangeExec", "BroadcastExchangeExec", "InputAdapter"):
+        exchange = exchange.child()
+    return exchange
 
 
 def _in_words(name: str) -> str:

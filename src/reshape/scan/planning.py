@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from reshape.expressions.errors import NotExact
-from reshape.expressions.translate import SessionFacts, session_facts, translate
+from reshape.expressions.translate import SessionFacts, session_facts
 from reshape.plan.analysis import kind, scala_list
 from reshape.plan.types import to_arrow
 from reshape.scan.errors import NotReadable
 from reshape.scan.footers import with_footers
-from reshape.scan.physical import PhysicalScan, physical_scan, planned_splits
-from reshape.scan.scan import Compute, Keep, Scan, ScanColumn, Step
+from reshape.scan.passage import Passage
+from reshape.scan.physical import BroadcastJoin, PhysicalScan, physical_scan, planned_splits
+from reshape.scan.scan import Scan, ScanColumn
 from reshape.scan.settings import read_facts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
 
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
@@ -73,17 +74,33 @@ def _scan(df: DataFrame) -> Scan:
     if df.isStreaming:
         raise NotReadable("it is a stream")
     plan = physical_scan(df._jdf.queryExecution().executedPlan())
+    scan = _planned(df.sparkSession, plan, session_facts(df.sparkSession))
+    schema = to_arrow(df.schema)
+    if scan.schema.types != schema.types:  # a row that leaves the last step must be one of the DataFrame's
+        raise NotReadable(f"its rows are {schema.types} and would be read as {scan.schema.types}")
+    return replace(scan, schema=schema)
+
+
+def _planned(spark: SparkSession, plan: PhysicalScan, session: SessionFacts) -> Scan:
+    """A scan whose columns have numbers for names."""
     required, partitions = _schemas(plan.scan)
-    facts = read_facts(df.sparkSession, plan.scan.relation().options(), required)
+    facts = read_facts(spark, plan.scan.relation().options(), required)
     partition_numbers = _partition_numbers(plan.scan, required, partitions)
     columns = tuple(ScanColumn(field.name, kind_) for field, kind_ in zip(required, _types(required), strict=True))
     partition_types = _types(partitions)
     partition_columns = tuple(ScanColumn(partitions[i].name, partition_types[i]) for i in partition_numbers)
-    schema = to_arrow(df.schema)
-    steps = _steps(plan, session_facts(df.sparkSession))
-    _check_output(schema, steps, [column.type for column in (*columns, *partition_columns)])
+    types = [column.type for column in (*columns, *partition_columns)]
+    passage = Passage(scala_list(plan.scan.output()), types, session)
+    for node in plan.nodes:
+        try:
+            if isinstance(node, BroadcastJoin):
+                passage.look_up(node, _planned(spark, node.broadcast, session))
+            else:
+                passage.take(node)
+        except NotExact as error:
+            raise NotReadable(str(error)) from None
     splits = planned_splits(plan.scan, partition_numbers, [column.type for column in partition_columns])
-    return Scan(schema, columns, partition_columns, steps, facts, tuple(splits))
+    return Scan(passage.schema, columns, partition_columns, tuple(passage.steps), facts, tuple(splits))
 
 
 def _schemas(scan: Any) -> tuple[StructType, StructType]:
@@ -149,33 +166,3 @@ def _partition_numbers(scan: Any, required: StructType, partitions: StructType) 
             raise NotReadable(f"{name} is a column about the file")
         numbers.append(partitions.names.index(name))
     return numbers
-
-
-def _steps(plan: PhysicalScan, facts: SessionFacts) -> tuple[Step, ...]:
-    """Filters and projections as expressions over numbered columns."""
-    numbers = _numbers(scala_list(plan.scan.output()))
-    steps: list[Step] = []
-    for node in plan.nodes:
-        try:
-            if kind(node) == "FilterExec":
-                steps.append(Keep(translate(node.condition(), numbers, facts)))
-            else:
-                named = scala_list(node.projectList())
-                steps.append(Compute(tuple(translate(expression, numbers, facts) for expression in named)))
-                numbers = _numbers(named)
-        except NotExact as error:
-            raise NotReadable(str(error)) from None
-    return tuple(steps)
-
-
-def _numbers(attributes: Sequence[Any]) -> dict[int, int]:
-    return {attribute.exprId().id(): number for number, attribute in enumerate(attributes)}
-
-
-def _check_output(schema: pa.Schema, steps: Sequence[Step], types: Sequence[pa.DataType]) -> None:
-    """A row that leaves the last step must be one of the DataFrame's."""
-    for step in steps:
-        if isinstance(step, Compute):
-            types = [expression.type for expression in step.expressions]
-    if list(types) != list(schema.types):
-        raise NotReadable(f"its rows are {schema.types} and would be read as {list(types)}")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from reshape.expressions.evaluate import evaluate, filter_batch
 from reshape.scan.layout import StoredColumn
 from reshape.scan.opening import OpenFile, opened
 from reshape.scan.row_groups import groups_between, groups_to_read
-from reshape.scan.scan import Keep, Scan, Split
+from reshape.scan.scan import Scan, Split
+from reshape.scan.steps import Steps, made_batch
 
 
 def read_split(
@@ -21,23 +21,37 @@ def read_split(
     batch_rows: int = 65_536,
     skip_rows: int = 0,
     use_threads: bool = False,
+    steps: Steps | None = None,
     on_stored: Callable[[int], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """The split's rows with exactly the scan's schema, in the file's order, so the same each time.
 
-    `skip_rows` leaves out the first rows of the output: without filters whole row groups are not read for that.
+    `steps` are those of the scan, for who reads several splits: rows that are looked up are then read once.
+    `skip_rows` leaves out the first rows of the output: where each stored row is one of these, whole row groups are
+    not read for that.
     `use_threads` decodes columns side by side; a task that is one of many on its machine gains nothing by it.
     `on_stored` hears of stored rows before what is made of them is given. Raises SplitChanged or SplitUnreadable.
     """
-    stored_skip, output_skip = (0, skip_rows) if scan.filters else (skip_rows, 0)
+    stored_skip, output_skip = (skip_rows, 0) if scan.row_by_row else (0, skip_rows)
+    steps = steps or steps_of(scan)
     for stored in _stored(scan, split, batch_rows, stored_skip, use_threads):
         on_stored(stored.num_rows)
-        batch = output_of(scan, stored)
-        if batch.num_rows <= output_skip:
-            output_skip -= batch.num_rows
-            continue
-        yield batch.slice(output_skip)
-        output_skip = 0
+        for batch in steps.of(stored):
+            if batch.num_rows <= output_skip:
+                output_skip -= batch.num_rows
+                continue
+            yield batch.slice(output_skip)
+            output_skip = 0
+
+
+def steps_of(scan: Scan) -> Steps:
+    return Steps(scan, _whole)
+
+
+def _whole(scan: Scan) -> Iterator[pa.RecordBatch]:
+    steps = steps_of(scan)
+    for split in scan.splits:
+        yield from read_split(scan, split, steps=steps)
 
 
 def _stored(scan: Scan, split: Split, batch_rows: int, skip_rows: int, use_threads: bool) -> Iterator[pa.RecordBatch]:
@@ -106,24 +120,4 @@ def _with_partition_values(scan: Scan, split: Split, rows: tuple[int, list[pa.Ar
             pa.repeat(pa.scalar(value, column.type), count) if value is not None else pa.nulls(count, column.type)
         )
     names = [column.name for column in (*scan.columns, *scan.partition_columns)]
-    return _batch(pa.schema(list(zip(names, (array.type for array in arrays), strict=True))), arrays, count)
-
-
-def output_of(scan: Scan, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What the scan's steps make of stored rows."""
-    for step in scan.steps:
-        if isinstance(step, Keep):
-            batch = filter_batch(step.predicate, batch)
-        else:
-            arrays = [evaluate(expression, batch) for expression in step.expressions]
-            types = [(str(number), array.type) for number, array in enumerate(arrays)]
-            batch = _batch(pa.schema(types), arrays, batch.num_rows)
-    return _batch(scan.schema, batch.columns, batch.num_rows)
-
-
-def _batch(schema: pa.Schema, arrays: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
-    if not arrays:
-        # The one way to a batch that has rows and no columns.
-        empty = pa.Array.from_buffers(pa.struct([]), rows, [None])
-        return pa.RecordBatch.from_struct_array(empty)
-    return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+    return made_batch(pa.schema(list(zip(names, (array.type for array in arrays), strict=True))), arrays, count)

@@ -14,9 +14,10 @@ import pyarrow as pa
 from reshape.kernels.columns import Indices
 from reshape.scan.narrowing import narrowed
 from reshape.scan.opening import OpenFile, opened
-from reshape.scan.reading import output_of, stored_rows
+from reshape.scan.reading import steps_of, stored_rows
 from reshape.scan.row_groups import groups_between, groups_to_read
 from reshape.scan.scan import Scan, Split
+from reshape.scan.steps import Steps
 
 # Of each host, about: enough for bounds within some percent of even ranges.
 SAMPLE_ROWS = 2_000
@@ -43,10 +44,11 @@ def sample(scan: Scan, outputs: Sequence[int], host: int, hosts: int) -> pa.Reco
     groups = max(1, _MOST_GROUPS // max(1, len(chosen)))
     # Whole rows for each split, their sum without an error that grows.
     marks = np.rint(np.cumsum([0, *weights]) * (rows / max(1, sum(weights)))).astype(np.int64)
+    steps = steps_of(narrow)
     parts = [narrow.schema.empty_table().combine_chunks()]
     for split, wanted in zip(chosen, np.diff(marks).tolist(), strict=True):
         if wanted:
-            parts.append(pa.Table.from_batches(_split_sample(narrow, split, wanted, groups), narrow.schema))
+            parts.append(pa.Table.from_batches(_split_sample(narrow, steps, split, wanted, groups), narrow.schema))
     batches = pa.concat_tables(parts).combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], narrow.schema)
 
@@ -58,7 +60,7 @@ def _weight(split: Split) -> int:
 
 def _wanted_rows(scan: Scan, share: Sequence[Split], hosts: int) -> float:
     """The part of the whole sample that falls to a share."""
-    in_all = SAMPLE_ROWS * min(hosts, _MOST_HOSTS, len(scan.splits)) * (_MORE_FOR_FILTERS if scan.filters else 1)
+    in_all = SAMPLE_ROWS * min(hosts, _MOST_HOSTS, len(scan.splits)) * (1 if scan.row_by_row else _MORE_FOR_FILTERS)
     return float(in_all * sum(map(_weight, share)) / max(1, sum(map(_weight, scan.splits))))
 
 
@@ -71,7 +73,7 @@ def _chosen(share: Sequence[Split]) -> list[Split]:
     return [share[number] for number in _spread(count, len(share)).tolist()]
 
 
-def _split_sample(scan: Scan, split: Split, wanted: int, most_groups: int) -> Iterator[pa.RecordBatch]:
+def _split_sample(scan: Scan, steps: Steps, split: Split, wanted: int, most_groups: int) -> Iterator[pa.RecordBatch]:
     with opened(scan, split) as parquet:
         groups = groups_between(parquet.metadata, split.start, split.end)
         held = _rows_of(parquet, groups)
@@ -84,7 +86,7 @@ def _split_sample(scan: Scan, split: Split, wanted: int, most_groups: int) -> It
         for batch in stored_rows(scan, split, parquet, groups, _BATCH_ROWS):
             first, last = np.searchsorted(places, [begin, begin + batch.num_rows])
             if last > first:
-                yield output_of(scan, batch.take(pa.array(places[first:last] - begin)))
+                yield from steps.of(batch.take(pa.array(places[first:last] - begin)))
             begin += batch.num_rows
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from reshape.expressions.tree import Expression
+from reshape.operators.hash_join import JoinSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,22 @@ class Compute:
     expressions: tuple[Expression, ...]
 
 
-Step: TypeAlias = Keep | Compute
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Gives each row several times, once for each list of expressions: grouping sets, and several distinct counts."""
+
+    lists: tuple[tuple[Expression, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """Joins rows with those of a small scan, which every host reads for itself: what Spark broadcasts."""
+
+    scan: Scan
+    join: JoinSpec
+
+
+Step: TypeAlias = Keep | Compute | Expand | LookUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +99,11 @@ class Scan:
     splits: tuple[Split, ...]
 
     @property
-    def filters(self) -> bool:
-        """Whether fewer rows may come out than are stored."""
-        return any(isinstance(step, Keep) for step in self.steps)
+    def row_by_row(self) -> bool:
+        """Whether each stored row becomes one row."""
+        return all(isinstance(step, Compute) for step in self.steps)
+
+    @property
+    def looked_up(self) -> tuple[Scan, ...]:
+        """The scans whose rows a host has to read before its own."""
+        return tuple(step.scan for step in self.steps if isinstance(step, LookUp))

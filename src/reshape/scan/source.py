@@ -46,4 +46,6 @@ class Source:
         files = len({split.path for split in self.scan.splits})
         rows = [split.rows for split in self.scan.splits]
         total = "" if None in rows else f", {sum(filter(None, rows)):,} rows"
-        return f"read by hosts with Arrow: Parquet, {files:,} files in {len(rows):,} splits{total}"
+        joined = len(self.scan.looked_up)
+        small = f", joined with {joined} that Spark would broadcast" if joined else ""
+        return f"read by hosts with Arrow: Parquet, {files:,} files in {len(rows):,} splits{total}{small}"
