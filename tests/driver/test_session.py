@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reshape.driver.session import driver_address, driver_listening
+from reshape.driver.session import come, driver_address, driver_listening, slots_asked_for
 from reshape.errors import FlowFailed, UnsuitableSession
 from reshape.exchange.addresses import Listening
 from reshape.host.host import own_address
@@ -15,8 +15,8 @@ from reshape.host.host import own_address
 NOWHERE = "no-such-machine.invalid"
 
 
-def session(master: str, **settings: str) -> Any:
-    conf = {f"spark.driver.{name}": value for name, value in settings.items()}
+def session(master: str, asked: dict[str, str] | None = None, **settings: str) -> Any:
+    conf = {f"spark.driver.{name}": value for name, value in settings.items()} | (asked or {})
     return SimpleNamespace(sparkContext=SimpleNamespace(master=master, _conf=conf))
 
 
@@ -53,3 +53,27 @@ def test_a_host_is_where_spark_says() -> None:
     ):
         own_address(f"{NOWHERE}:4040", None)
     assert own_address(f"{NOWHERE}:4040", "0.0.0.0") == NOWHERE
+
+
+def test_slots_that_an_application_has_asked_for() -> None:
+    executors = {"spark.executor.instances": "3", "spark.executor.cores": "4"}
+    assert slots_asked_for(session("local[2]", executors)) == 0
+    assert slots_asked_for(session("local-cluster[2,3,512]")) == 6
+    assert slots_asked_for(session("yarn", executors)) == 12
+    assert slots_asked_for(session("yarn", executors | {"spark.task.cpus": "2"})) == 6
+    assert slots_asked_for(session("spark://m:7077", executors | {"spark.cores.max": "8"})) == 8
+    assert slots_asked_for(session("spark://m:7077", {"spark.cores.max": "8"})) == 8
+    assert slots_asked_for(session("spark://m:7077")) == 0
+
+
+def test_executors_that_are_expected_are_waited_for() -> None:
+    looks = iter([2, 2, 4])
+    assert come(lambda: next(looks), lambda slots: slots >= 3, expected=4)
+    assert list(looks) == []
+
+
+def test_nobody_waits_for_executors_that_will_not_come_or_would_not_do() -> None:
+    for expected, wanted in ((2, 3), (0, 3), (4, 5)):
+        looks = iter([2])
+        assert not come(lambda looks=looks: next(looks), lambda slots, wanted=wanted: slots >= wanted, expected)  # type: ignore[misc]
+    assert not come(lambda: 2, lambda slots: slots >= 3, expected=4, within_s=0.0)

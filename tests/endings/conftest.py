@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from .remains import LIMIT_S, MARK, host_processes, processes, spilled, until
+from .remains import LIMIT_S, MARK, files, host_processes, processes, spilled, until
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -30,6 +30,7 @@ class Watched:
         self.local_dir.mkdir()
         self._directory = directory
         self._gates = 0
+        self._unanswered = 1
         self.gate = directory / "gate"
         environment = {**os.environ, MARK: self.mark, "SPARK_LOCAL_DIRS": "", "SPARK_WORKER_DIR": str(directory)}
         del environment["SPARK_LOCAL_DIRS"]
@@ -64,6 +65,7 @@ class Watched:
 
     def say(self, command: dict[str, Any]) -> None:
         assert self.process.stdin is not None
+        self._unanswered += 1
         self.process.stdin.write(json.dumps(command) + "\n")
         self.process.stdin.flush()
 
@@ -77,7 +79,13 @@ class Watched:
             answer: dict[str, Any] = json.loads(self._said.get(timeout=2 * LIMIT_S))
         except queue.Empty:
             raise AssertionError(f"the driver says nothing; its log:\n{self.log()}") from None
+        self._unanswered -= 1
         return answer
+
+    @property
+    def serves(self) -> bool:
+        """Can another test have it? Not if it has ended, nor with an answer that a failed test has not taken."""
+        return self.process.poll() is None and not self._unanswered
 
     def log(self) -> str:
         return (self._directory / "driver.log").read_text()[-4000:]
@@ -87,13 +95,18 @@ class Watched:
 
     def shuffled(self) -> list[Path]:
         """Files of shuffles."""
-        return list(self._directory.rglob("shuffle_*.data"))
+        return [file for file in files(self._directory) if file.match("shuffle_*.data")]
 
     def processes(self) -> dict[int, str]:
         return processes(self.mark)
 
     def find(self, sign: str) -> list[int]:
         return [pid for pid, command in self.processes().items() if sign in command]
+
+    def executors(self) -> list[int]:
+        """Both executors of a cluster, or none while one of them is not there."""
+        found = self.find("CoarseGrainedExecutorBackend")
+        return found if len(found) == 2 else []
 
     def end(self) -> None:
         """For the end of a test: whatever still is there ends, by its id."""
@@ -114,12 +127,12 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Watched]]:
-    """Starts drivers; one per master serves all tests of a module until it has ended."""
+    """Starts drivers; one per master serves tests of a module until it has ended, or a test has failed with it."""
     drivers: dict[str, Watched] = {}
 
     def get(master: str) -> Watched:
         known = drivers.get(master)
-        if known is None or known.process.poll() is not None:
+        if known is None or not known.serves:
             if known is not None:
                 known.end()
             drivers[master] = Watched(master, tmp_path_factory.mktemp("driver"))

@@ -80,8 +80,15 @@ def _parent(pid: int) -> int:
         return 0
 
 
+def files(directory: Path) -> list[Path]:
+    """All files below a directory. Those that go meanwhile, folders too, are no error."""
+    return [Path(folder, name) for folder, _, names in os.walk(directory) for name in names]
+
+
 def spilled(directories: Iterable[Path]) -> list[Path]:
-    return [file for directory in directories for file in directory.rglob("reshape-spill-*/*")]
+    return [
+        file for directory in directories for file in files(directory) if file.parent.name.startswith("reshape-spill-")
+    ]
 
 
 def until(what: str, condition: Callable[[], T], limit_s: float = LIMIT_S) -> T:

@@ -186,8 +186,10 @@ class Run:
 
     def _remove_shuffle_files(self) -> None:
         """There are more partitions than slots: some of them are still to be read."""
-        for path in self._local_dir.rglob("shuffle_*"):
-            path.unlink(missing_ok=True)
+        for folder, _, names in os.walk(self._local_dir):  # folders may go meanwhile
+            for name in names:
+                if name.startswith("shuffle_"):
+                    Path(folder, name).unlink(missing_ok=True)
 
     def _take_slots(self) -> threading.Thread:
         """Another job has all slots, or all but one or two."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,13 @@ from reshape.machine.resources import cores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+# Executors register seconds after their session was made, or after the one that they replace was lost. Whoever waits
+# for them hears of too few slots within half a minute.
+REGISTERING_S = 20.0
+LOOK_S = 0.2
+
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 
 
 def is_local(spark: SparkSession) -> bool:
@@ -69,9 +78,45 @@ def check(spark: SparkSession, flow: FlowSlots) -> None:
             "Spark runs no barrier stage, as a flow's hosts are, with executors that come and go: "
             "set spark.dynamicAllocation.enabled to false for this application"
         )
-    have = flows_of(spark.sparkContext).slots()
-    if have < flow.least or (flow.reads and not can_end(flow.reads, have - flow.hosts)):
+    flows = flows_of(spark.sparkContext)
+
+    def enough(slots: int) -> bool:
+        return slots >= flow.least and (not flow.reads or can_end(flow.reads, slots - flow.hosts))
+
+    if not come(flows.slots, enough, max(flows.most_slots, slots_asked_for(spark))):
         raise too_few_slots(spark, flow)
+
+
+def come(
+    slots: Callable[[], int], enough: Callable[[int], bool], expected: int, within_s: float = REGISTERING_S
+) -> bool:
+    """Whether there are enough slots, now or soon: executors that are expected are waited for if they would do."""
+    deadline = time.monotonic() + within_s
+    while not enough(have := slots()):
+        if have >= expected or not enough(expected) or time.monotonic() >= deadline:
+            return False
+        time.sleep(LOOK_S)
+    return True
+
+
+def slots_asked_for(spark: SparkSession) -> int:
+    """Slots that the application has asked its cluster for; 0 where it takes what it gets, and in local sessions, which
+    have theirs from the start."""
+    context = spark.sparkContext
+    if is_local(spark):
+        return 0
+    if cluster := _LOCAL_CLUSTER.fullmatch(context.master or ""):
+        executors, cores_each = int(cluster[1]), int(cluster[2])
+    else:
+        executors = int(context._conf.get("spark.executor.instances") or 0)
+        # Where it is not set, YARN and Kubernetes give each executor one core, a standalone cluster all of a machine's.
+        cores_each = int(context._conf.get("spark.executor.cores") or 1)
+    task_cpus = int(context._conf.get("spark.task.cpus") or 1)
+    at_most = context._conf.get("spark.cores.max")
+    slots = executors * (cores_each // task_cpus)
+    if at_most is None:
+        return slots
+    return min(slots, int(at_most) // task_cpus) if slots else int(at_most) // task_cpus
 
 
 def too_few_slots(spark: SparkSession, flow: FlowSlots) -> TooFewSlots:

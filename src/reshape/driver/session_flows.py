@@ -35,13 +35,16 @@ class SessionFlows:
         self._flows: weakref.WeakKeyDictionary[Attempts, FlowSlots] = weakref.WeakKeyDictionary()
         self._runnable: weakref.WeakKeyDictionary[Attempts, Callable[[], bool]] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
+        self.most_slots = 0  # that were ever there
         self.watch = SlotWatch(self._look, self._patience_s)
         self.turns = Turns(self.slots, self.watch.running)
 
     def slots(self) -> int:
         """Tasks that can run at the same time."""
         context = self._live()._jsc.sc()
-        return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+        slots = int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+        self.most_slots = max(self.most_slots, slots)
+        return slots
 
     def add(self, attempts: Attempts, flow: FlowSlots, runnable: Callable[[], bool]) -> None:
         """A flow whose result an action may ask for, as long as it is ``runnable``."""
