@@ -15,13 +15,18 @@ import pyarrow as pa
 from reshape.catalyst.errors import LeftToSpark
 from reshape.expressions.translate import session_facts
 from reshape.plan.analysis import scala_list
+from reshape.plan.java_classes import CATALYST, java_classes
 from reshape.plan.types import arrow_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # Extensions of Spark may bring classes of their own with the same short names.
-_PLANS = "org.apache.spark.sql.catalyst.plans.logical."
+_PLANS = f"{CATALYST}plans.logical."
+
+
+_DATASET = "org.apache.spark.sql.classic.Dataset"
+_PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
 
 
 @dataclass(frozen=True)
@@ -76,27 +81,25 @@ class Gateway:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.facts = session_facts(spark)
-        jvm: Any = spark._jvm
-        self._jvm = jvm
         self._session: Any = spark._jsparkSession
-        self._catalyst: Any = jvm.org.apache.spark.sql.catalyst
-        self._nil = _module(jvm.scala.collection.immutable, "Nil")
-        self._none = _module(jvm.scala, "None")
+        self._java = java_classes(spark.sparkContext._gateway)
+        self._nil = self._java.object("scala.collection.immutable.Nil")
+        self._none = self._java.object("scala.None")
 
     def dataframe(self, plan: Any) -> DataFrame:
         """The rows of a logical plan."""
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-        return ClassicDataFrame(self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, plan), self.spark)
+        return ClassicDataFrame(self._java.named(_DATASET).ofRows(self._session, plan), self.spark)
 
     def project(self, named: Sequence[Any], plan: Any) -> Any:
-        return self._catalyst.plans.logical.Project(self._sequence(named), plan)
+        return self._plan("Project")(self._sequence(named), plan)
 
     def filter(self, condition: Any, plan: Any) -> Any:
-        return self._catalyst.plans.logical.Filter(condition, plan)
+        return self._plan("Filter")(condition, plan)
 
     def union(self, plans: Sequence[Any]) -> Any:
-        return self._catalyst.plans.logical.Union(self._sequence(plans), False, False)
+        return self._plan("Union")(self._sequence(plans), False, False)
 
     def with_children(self, plan: Any, children: Sequence[Any]) -> Any:
         return plan.withNewChildren(self._sequence(children))
@@ -104,30 +107,29 @@ class Gateway:
     def alias(self, expression: Any, name: str, like: Any = None) -> Any:
         """The expression under a name; with the id of another one if given, so that whoever refers to that finds it."""
         expression_id = self._new_id() if like is None else like.exprId()
-        return self._catalyst.expressions.Alias(expression, name, expression_id, self._nil, self._none, self._nil)
+        return self._expression("Alias")(expression, name, expression_id, self._nil, self._none, self._nil)
 
     def shown_as(self, attribute: Attribute, name: str, nullable: bool, metadata: dict[str, Any]) -> Any:
         """A column of a result exactly as Spark would show it."""
-        expressions, shown = self._catalyst.expressions, attribute.jvm
+        shown = attribute.jvm
         # Also where both say that there are no nulls: Spark's analyzer derives it anew, and may find less than it knew.
         if not (attribute.nullable and nullable):
-            shown = expressions.KnownNullable(shown) if nullable else expressions.KnownNotNull(shown)
-        of_column = _module(self._jvm.org.apache.spark.sql.types, "Metadata").fromJson(json.dumps(metadata))
-        explicit = self._jvm.scala.Some(of_column)
-        return expressions.Alias(shown, name, self._new_id(), self._nil, explicit, self._nil)
+            shown = self._expression("KnownNullable" if nullable else "KnownNotNull")(shown)
+        of_column = self._java.object("org.apache.spark.sql.types.Metadata").fromJson(json.dumps(metadata))
+        explicit = self._java.named("scala.Some")(of_column)
+        return self._expression("Alias")(shown, name, self._new_id(), self._nil, explicit, self._nil)
 
     def mark(self) -> Any:
         """A constant, where rows without any column have to be counted."""
-        return self.alias(_module(self._catalyst.expressions, "Literal").TrueLiteral(), "row")
+        return self.alias(self._java.object(f"{CATALYST}expressions.Literal").TrueLiteral(), "row")
 
     def if_else_null(self, condition: Any, value: Any) -> Any:
         """The value where the condition holds, else null."""
-        expressions = self._catalyst.expressions
-        return expressions.If(condition, value, expressions.Literal(None, value.dataType()))
+        return self._expression("If")(condition, value, self._expression("Literal")(None, value.dataType()))
 
     def equi_join(self, join: Any) -> EquiJoin | None:
         """None for a join without equal keys."""
-        found = _module(self._catalyst.planning, "ExtractEquiJoinKeys").unapply(join)
+        found = self._java.object(f"{CATALYST}planning.ExtractEquiJoinKeys").unapply(join)
         if not found.isDefined():
             return None
         facts = found.get()
@@ -136,7 +138,7 @@ class Gateway:
 
     def aggregation(self, aggregate: Any) -> Aggregation | None:
         """None for an aggregate that Spark plans in a way of its own."""
-        found = _module(self._catalyst.planning, "PhysicalAggregation").unapply(aggregate)
+        found = self._java.object(f"{CATALYST}planning.PhysicalAggregation").unapply(aggregate)
         if not found.isDefined():
             return None
         facts = found.get()
@@ -159,13 +161,19 @@ class Gateway:
     @property
     def _choice(self) -> Any:
         """An object of Spark's that has the planner's own way to choose."""
-        return _module(self._catalyst.optimizer, "PushDownLeftSemiAntiJoin")
+        return self._java.object(f"{CATALYST}optimizer.PushDownLeftSemiAntiJoin")
+
+    def _plan(self, name: str) -> Any:
+        return self._java.named(_PLANS + name)
+
+    def _expression(self, name: str) -> Any:
+        return self._java.named(f"{CATALYST}expressions.{name}")
 
     def _new_id(self) -> Any:
-        return _module(self._catalyst.expressions, "NamedExpression").newExprId()
+        return self._java.object(f"{CATALYST}expressions.NamedExpression").newExprId()
 
     def _sequence(self, items: Sequence[Any]) -> Any:
-        return self._jvm.PythonUtils.toSeq(list(items))
+        return self._java.named(_PYTHON_UTILS).toSeq(list(items))
 
 
 def attributes_of(plan: Any) -> tuple[Attribute, ...]:
@@ -185,8 +193,3 @@ def is_sparks_own(plan: Any) -> bool:
 def size_of(plan: Any) -> int:
     """Spark's estimate of a plan's output in bytes."""
     return int(str(plan.stats().sizeInBytes()))
-
-
-def _module(package: Any, name: str) -> Any:
-    """Scala's object of this name."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")

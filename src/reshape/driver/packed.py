@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
+from reshape.machine.task_process import prepare
 
 HOST_COLUMN = "__reshape_host"
 PACKED = pa.schema(
@@ -79,6 +80,7 @@ def unpacking() -> ArrowFunction:
     """A function from packed values to the rows in them. Made anew, so that it travels to tasks by value."""
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        prepare()
         for batch in batches:
             for path, value in zip(*batch.columns, strict=True):
                 with _file(path.as_py()) if path.is_valid else pa.BufferReader(value.as_buffer()) as source:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reshape.errors import ReshapeError
+from reshape.plan.java_classes import java_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -45,15 +46,12 @@ def analyzed(df: DataFrame) -> Any:
 
 def as_column(expression: Any) -> Column:
     """An expression that the analyzer has resolved, as a column of the same DataFrame."""
-    from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
     from pyspark import SparkContext
     from pyspark.sql.classic.column import Column as ClassicColumn
 
     context = SparkContext._active_spark_context
     assert context is not None
-    gateway: Any = context._gateway
-    # By its full name: package by package the JVM would be asked for each part of it.
-    utils = JavaClass("org.apache.spark.sql.classic.ExpressionUtils", gateway._gateway_client)
+    utils = java_classes(context._gateway).named("org.apache.spark.sql.classic.ExpressionUtils")
     return ClassicColumn(utils.column(expression))
 
 

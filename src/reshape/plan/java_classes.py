@@ -1,0 +1,42 @@
+"""Classes of the JVM by their full names.
+
+Py4J's way to a class asks the JVM for each part of its name (``jvm.org``, ``jvm.org.apache``, ...), some tenths of a
+millisecond each; together a tenth of what a small query took to plan.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+
+CATALYST = "org.apache.spark.sql.catalyst."
+
+
+class JavaClasses:
+    """Of one JVM; Scala's objects are asked for once."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._objects: dict[str, Any] = {}
+
+    def named(self, name: str) -> Any:
+        """A class: called, it makes an instance; its attributes are static members."""
+        return JavaClass(name, self._client)
+
+    def object(self, name: str) -> Any:
+        """Scala's object of this name."""
+        if name not in self._objects:
+            self._objects[name] = getattr(self.named(f"{name}$"), "MODULE$")
+        return self._objects[name]
+
+
+_OF: weakref.WeakKeyDictionary[Any, JavaClasses] = weakref.WeakKeyDictionary()
+
+
+def java_classes(gateway: Any) -> JavaClasses:
+    """Of the JVM behind a Spark context's gateway. A new JVM has a new gateway."""
+    if gateway not in _OF:
+        _OF[gateway] = JavaClasses(gateway._gateway_client)
+    return _OF[gateway]
