@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -47,6 +48,19 @@ def slow(df: DataFrame) -> reshape.Flow:
     return reshape.flow(df, name="handled", cost_s_per_row=0.0005, combine=False).groupBy("k").count()
 
 
+def gated(df: DataFrame, gate: Path) -> reshape.Flow:
+    """Minutes of work, which is over at once when the gate is there: no machine is so slow that it ends before."""
+
+    def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for _ in range(batch.num_rows):
+                if not gate.exists():
+                    time.sleep(0.02)
+            yield batch
+
+    return reshape.flow(df, name="handled").repartition("k").mapInArrow(slowly, df.schema).groupBy("k").count()
+
+
 def until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + LIMIT_S
     while not condition():
@@ -62,6 +76,19 @@ def processed(query: Query) -> int:
 @pytest.fixture
 def started(df: DataFrame) -> Iterator[Query]:
     query = slow(df).start()
+    yield query
+    query.stop()
+    query.release()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def long(df: DataFrame, gate: Path) -> Iterator[Query]:
+    query = gated(df, gate).start()
     yield query
     query.stop()
     query.release()
@@ -113,33 +140,34 @@ def test_progress_grows_up_to_the_end(started: Query, capsys: pytest.CaptureFixt
     assert "group by" in capsys.readouterr().out
 
 
-def test_pause_resume(started: Query) -> None:
-    until(lambda: processed(started) > 0, "the first rows")
-    started.pause()
-    assert started.status["message"].startswith("paused")
-    assert started.status["isDataAvailable"]
-    assert not started.status["isTriggerActive"]
+def test_pause_resume(long: Query, gate: Path) -> None:
+    until(lambda: processed(long) > 0, "the first rows")
+    long.pause()
+    assert long.status["message"].startswith("paused")
+    assert long.status["isDataAvailable"]
+    assert not long.status["isTriggerActive"]
     before: list[int] = []
 
     def stands_still() -> bool:
-        before.append(processed(started))
+        before.append(processed(long))
         time.sleep(QUIET_S)
-        return processed(started) == before[-1]
+        return processed(long) == before[-1]
 
     until(stands_still, "workers to stop")
     assert before[-1] < ROWS
-    assert started.lastProgress is not None
-    assert started.lastProgress.paused
-    started.resume()
-    assert totals(started.result(LIMIT_S)) == dict.fromkeys(range(5), ROWS // 5)
+    assert long.lastProgress is not None
+    assert long.lastProgress.paused
+    gate.touch()
+    long.resume()
+    assert totals(long.result(LIMIT_S)) == dict.fromkeys(range(5), ROWS // 5)
 
 
-def test_stop_while_it_is_paused(started: Query) -> None:
-    until(lambda: processed(started) > 0, "the first rows")
-    started.pause()
-    started.stop()
-    assert started.status["message"] == "stopped"
-    assert isinstance(started.exception(), FlowCancelled)
+def test_stop_while_it_is_paused(long: Query) -> None:
+    until(lambda: processed(long) > 0, "the first rows")
+    long.pause()
+    long.stop()
+    assert long.status["message"] == "stopped"
+    assert isinstance(long.exception(), FlowCancelled)
 
 
 class Heard(reshape.QueryListener):
