@@ -176,13 +176,18 @@ class Run:
         """Spark gives it no more tasks, and it leaves when those that it has are done, or soon after."""
         jvm: Any = self._spark._jvm
         backend = self._spark._jsc.sc().schedulerBackend()
-        executors = backend.getExecutorIds()
         info = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
             "its machine is wanted back", jvm.scala.Option.empty()
         )
-        assert backend.decommissionExecutor(
-            executors.apply(self._rng.randrange(executors.length())), info, False, False
-        )
+
+        def active() -> list[str]:
+            ids = backend.getExecutorIds()
+            names = [str(ids.apply(number)) for number in range(ids.length())]
+            return [name for name in names if backend.isExecutorActive(name)]
+
+        # One that a run before has sent away may still be listed, and its replacement on its way.
+        until("two executors", lambda: len(active()) >= HOSTS)
+        assert backend.decommissionExecutor(self._rng.choice(active()), info, False, False)
 
     def _remove_shuffle_files(self) -> None:
         """There are more partitions than slots: some of them are still to be read."""
