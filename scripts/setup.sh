@@ -42,6 +42,13 @@ find_python() {
     return 1
 }
 
+# Another apt-get, as of the system's own upgrades, may hold the lock for minutes.
+apt_install() {
+    local -r install=(apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=600 "$1")
+    export DEBIAN_FRONTEND=noninteractive
+    "${install[@]}" >/dev/null 2>&1 || { apt-get update -qq && "${install[@]}" >/dev/null; }
+}
+
 # Debian ships venv's pip apart from Python.
 add_venv_module() {
     local package
@@ -51,10 +58,7 @@ add_venv_module() {
             "Install it, on Debian and Ubuntu: sudo apt-get install $package"
     fi
     say "installing $package"
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get install -y -qq "$package" >/dev/null 2>&1 ||
-        { apt-get update -qq && apt-get install -y -qq "$package" >/dev/null; } ||
-        die "apt-get could not install $package; install it by hand and call make again"
+    apt_install "$package" || die "apt-get could not install $package; install it by hand and call make again"
 }
 
 python=$(find_python) || die "no Python 3.11 or newer found (tried ${PYTHON:-python3, python3.13, python3.12, python3.11})." \
@@ -98,10 +102,7 @@ add_browser() {
         return
     fi
     say "installing chromium, for the browser tests of the live page"
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1 ||
-        { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } ||
-        say "apt-get could not install chromium; install it by hand to run the browser tests"
+    apt_install chromium || say "apt-get could not install chromium; install it by hand to run the browser tests"
 }
 add_browser
 

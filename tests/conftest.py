@@ -40,9 +40,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def chromium() -> str | None:
-    """The browser for the tests of the live page."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return os.environ.get("RESHAPE_CHROMIUM") or next((path for name in names if (path := shutil.which(name))), None)
+    """The browser for the tests of the live page; where Debian puts it too, for a PATH that was made before it came."""
+    names, folders = ("chromium", "chromium-browser", "google-chrome"), f"{os.environ.get('PATH', os.defpath)}:/usr/bin"
+    looked_for = (shutil.which(name, path=folders) for name in names)
+    return os.environ.get("RESHAPE_CHROMIUM") or next((path for path in looked_for if path), None)
 
 
 def _no_browser_possible() -> bool:
