@@ -30,7 +30,8 @@ from .brain import chaos
 from .running import Weather, fast_control, slow_links, with_chaos
 from .transfers import Doings
 
-ROWS = 4_000
+ROWS = 2_000
+FILE_ROWS = -(-ROWS // 3)
 SEEDS = range(6)
 HOT = 7
 LEFT = pa.table(
@@ -118,7 +119,7 @@ def test_rows_of_a_key_stay_in_the_order_of_their_split(scans: dict[int, Scan], 
     got = run(MapNode(relay, seen, LEFT.schema, ordered=True), {0: scans[0]}, seed)
     assert sorted(got["v"].to_pylist()) == list(range(ROWS))
     # Row groups, which are the splits, begin anew in each file.
-    starts = [start for file in (0, 1_334, 2_668) for start in range(file, min(file + 1_334, ROWS), 150)]
+    starts = [start for file in range(0, ROWS, FILE_ROWS) for start in range(file, min(file + FILE_ROWS, ROWS), 150)]
     split_of = np.searchsorted(starts, np.arange(ROWS), side="right")
     last: dict[tuple[int, int], int] = {}
     for k, v in seen.rows:

@@ -78,7 +78,7 @@ def smaller(data: pa.Table) -> pa.Table:
 @pytest.mark.parametrize("kind", FUNCTIONS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("order", [(SortKey(2),), (SortKey.descending(2), SortKey(3)), ()], ids=["ties", "none", "no"])
 def test_every_function(kind: type[WindowFunction], order: tuple[SortKey, ...]) -> None:
-    data = numbered(smaller(table({"k": "string", "v": "long", "o": "double"}, 230, seed=3)))
+    data = numbered(smaller(table({"k": "string", "v": "long", "o": "double"}, 120, seed=3)))
     for keys in ((0,), (), (0, 2)):
         check(WindowSpec(data.schema, keys, Ordering(order) if order else None, kind.examples()), data)
 
@@ -86,7 +86,7 @@ def test_every_function(kind: type[WindowFunction], order: tuple[SortKey, ...]) 
 @pytest.mark.parametrize("frame", FRAMES, ids=str)
 @pytest.mark.parametrize("kind", VALUES)
 def test_every_frame_and_type(kind: str, frame: Frame) -> None:
-    data = numbered(table({"k": "int", "v": kind, "o": "double"}, 150, seed=4))
+    data = numbered(table({"k": "int", "v": kind, "o": "double"}, 100, seed=4))
     functions: list[WindowFunction] = [
         Count("count", 1, frame),
         Min("min", 1, frame),
