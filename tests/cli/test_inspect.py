@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -11,8 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from reshape.cli.main import main
+from reshape.cli.running import counting
+
+from .terminal import Screen
 
 LIMIT_S = 400.0
 
@@ -34,6 +39,7 @@ def test_a_hot_key_is_named_to_programs(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     [finding] = json.loads(ended.stdout)["findings"]
     assert [key["values"] for key in finding["hot"]] == [[7]]
+    assert "looking at keys, 1 of 1: group by k" in ended.stderr
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
@@ -50,3 +56,17 @@ def test_mistakes(arguments: list[str], said: str, capsys: pytest.CaptureFixture
     error = capsys.readouterr().err
     assert said in error
     assert len(error.splitlines()) == 1
+
+
+def test_a_bar_counts_the_operations_that_were_looked_at() -> None:
+    said = io.StringIO()
+    console = Console(file=said, force_terminal=True, width=100, _environ={"TERM": "xterm"})
+    with counting(console, "looking at keys") as on_operation:
+        on_operation("group by shop", 0, 3)
+        on_operation("join by [item]", 2, 3)
+    screen = Screen()
+    screen.feed(said.getvalue())
+    drawn = "".join(said.getvalue().splitlines())
+    assert "2/3" in drawn
+    assert "looking at keys: join by [item]" in drawn
+    assert not any(screen.lines)  # it goes when all is done

@@ -83,6 +83,7 @@ def test_the_buttons_pause_resume_and_stop(query: ThreadedQuery, served: Served,
     page.locator("[data-action=stop]").click()
     expect(page.locator(".badge")).to_have_text("stopped")
     expect(page.locator("[data-action]")).to_have_count(0)
+    expect(page.get_by_role("progressbar", name="Progress")).not_to_have_attribute("aria-valuenow", "100")
     assert not query.isActive
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from reshape.errors import FlowFailed
 from reshape.operators.aggregates.counts import CountAll
 from reshape.operators.group_by import GroupBySpec
 from reshape.plan.physical import PhysicalOperator, PhysicalPlan, Port
-from reshape.testing import ThreadedFlow, scan_of, write_files
+from reshape.testing import ThreadCluster, ThreadedFlow, scan_of, write_files
 
 ROWS = 60_000
 TABLE = pa.table({"k": pa.array([i % 7 for i in range(ROWS)], pa.int64())})
@@ -123,3 +124,38 @@ def test_an_attempt_of_a_paused_flow_begins_paused(tmp_path: Path, by: str) -> N
     run.thread.join(LIMIT_S)
     assert run.result is not None
     assert sum(counts(run.result).values()) == ROWS
+
+
+class HeldCluster(ThreadCluster):
+    """The first partition is sent, and others when they may."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.may_send = threading.Event()
+
+    def batches(self, source: int, partition: int) -> Iterator[pa.RecordBatch]:
+        assert partition == 0 or self.may_send.wait(LIMIT_S)
+        yield from super().batches(source, partition)
+
+
+def test_what_was_not_read_before_a_stop_does_not_count_as_read() -> None:
+    executions: list[Execution] = []
+    sources = [[TABLE.slice(at * 500, 500).to_batches() for at in range(4)]]
+    flow = ThreadedFlow(plan(), sources, executions.append, cluster=HeldCluster)
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            flow.run()
+        except FlowFailed as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    until(lambda: bool(executions) and executions[0].sources.parts() == {0: 0.25}, "the first of four tasks")
+    flow.attempts.stop("the driver", "stopped")
+    assert isinstance(flow.cluster, HeldCluster)
+    flow.cluster.may_send.set()
+    thread.join(LIMIT_S)
+    assert len(errors) == 1
+    assert executions[0].sources.parts() == {0: 0.25}

@@ -32,20 +32,20 @@ def inspect(
     """
     from rich.console import Console
 
-    import reshape
     from reshape.cli.flow_file import BadInput, read_flow_file
     from reshape.cli.queries import build_query
-    from reshape.cli.running import saying, session_for
+    from reshape.cli.running import counting, session_for
     from reshape.flows import Flow
+    from reshape.inspection.inspect import inspect as look
     from reshape.inspection.report import table as shown
 
     given = read_flow_file(Path(file), table or [], [], None)
     console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
-    with session_for(console, master, conf or []) as spark, saying(console, "looking at keys"):
+    with session_for(console, master, conf or []) as spark, counting(console, "looking at keys") as on_operation:
         query = build_query(spark, given)
         if isinstance(query, Flow):
             raise BadInput(f"{given.where}: query(spark) returned a flow; return the DataFrame to inspect")
-        found = reshape.inspect(query, rows=rows, workers=workers)
+        found = look(query, rows, workers, on_operation)
     if as_json:
         print(json.dumps(found.as_json()))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from reshape.cli.flow_file import BadInput
@@ -87,6 +87,22 @@ def saying(console: Console, what: str) -> Iterator[None]:
     else:
         console.print(f"{what} ...", markup=False)
         yield
+
+
+@contextlib.contextmanager
+def counting(console: Console, what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Tell how many steps of a long work are done: by a bar, or by a line for each. Gives what hears of a step."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    if not moves(console):
+        console.print(f"{what} ...", markup=False)
+        yield lambda step, done, steps: console.print(f"{what}, {done + 1} of {steps}: {step}", markup=False)
+        return
+    texts = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), texts)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda step, done, steps: bar.update(task, description=f"{what}: {step}", completed=done, total=steps)
 
 
 def moves(console: Console) -> bool:

@@ -69,7 +69,9 @@ def _sources(plan: PhysicalPlan, scans: Mapping[int, Scan]) -> Iterator[dict[str
         for index, port in enumerate(operator.ports):
             for source in port.sources:
                 scan = scans.get(source)
-                reader = "Spark" if scan is None else f"hosts, {len(scan.splits):,} splits"
+                reader = (
+                    "Spark" if scan is None else f"hosts, {len(scan.splits):,} split{'s' * (len(scan.splits) != 1)}"
+                )
                 yield {"id": source, "target": [operator.id, index], "reader": reader}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reshape.control.errors import require
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 ROWS = 200_000
 SHOWN_KEYS = 10
 
+# Which operation is looked at now, how many were before it, and how many there are.
+OnOperation = Callable[[str, int, int], None]
 
-def inspect(df: DataFrame, rows: int, workers: int | None) -> Inspection:
+
+def inspect(df: DataFrame, rows: int, workers: int | None, on_operation: OnOperation = lambda *_: None) -> Inspection:
     """Look at every operation of a query that brings rows of one key together."""
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -38,8 +42,12 @@ def inspect(df: DataFrame, rows: int, workers: int | None) -> Inspection:
     number = spark.sparkContext.defaultParallelism if workers is None else workers
     sampler = Sampler(spark, rows, SHOWN_KEYS)
     plan = df._jdf.queryExecution().optimizedPlan()
-    found = tuple(_finding(sampler, df, operation, number) for operation in operations(spark, plan))
-    return Inspection(found, number, time.monotonic() - began)
+    found = []
+    all_operations = list(operations(spark, plan))
+    for done, operation in enumerate(all_operations):
+        on_operation(f"{operation.words} {', '.join(operation.keys)}".strip(), done, len(all_operations))
+        found.append(_finding(sampler, df, operation, number))
+    return Inspection(tuple(found), number, time.monotonic() - began)
 
 
 def _finding(sampler: Sampler, df: DataFrame, operation: Operation, workers: int) -> Finding:

@@ -35,8 +35,7 @@ def saved_html(sections: Mapping[str, Any], chart: Chart | None, hint: str = "")
 def _facts(head: Mapping[str, Any]) -> str:
     progress = head["progress"]
     facts = [f"{head['seconds']:,} s"]
-    # Tasks that are stopped have ended, too: how much they had read nobody knows then.
-    if progress.get("part") is not None and (head["active"] or head["final"]):
+    if progress.get("part") is not None:
         facts.append(f"{progress['part']:.0%} read")
     if progress.get("rows"):
         facts.append(f"{progress['rows']:,} rows")

@@ -89,14 +89,14 @@ export class Head {
 
   drawProgress(head) {
     const { progress } = head;
-    const part = head.active ? done(progress) : 1;
+    const part = head.status.startsWith("done") ? 1 : done(progress);
     this.progress.classList.toggle("unknown", part === null);
     if (part === null) this.progress.removeAttribute("aria-valuenow");
     else this.progress.setAttribute("aria-valuenow", String(Math.round(part * 100)));
     this.fill.style.width = part === null ? "" : `${part * 100}%`;
     const facts = [
       ["time", seconds(head.seconds)],
-      ["read", typeof progress.part === "number" && (head.active || head.final) ? percent(progress.part) : null],
+      ["read", typeof progress.part === "number" ? percent(progress.part) : null],
       ["time left", head.active && typeof progress.left_s === "number" ? seconds(progress.left_s) : null],
       ["rows a second", progress.rows_per_s ? short(progress.rows_per_s) : null],
       ["rows read", progress.rows ? count(progress.rows) : null],
