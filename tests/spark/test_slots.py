@@ -283,6 +283,37 @@ def test_a_job_that_is_cancelled_by_others_leaves_nothing(spark: SparkSession, w
     canceller.join(LIMIT_S)
 
 
+def test_adaptive_execution_that_needs_a_flow_no_more(spark: SparkSession, within: Within, tmp_path: Path) -> None:
+    """The other side of a join turns out to be empty: Spark answers at once, whatever becomes of the flow."""
+    gate, working = tmp_path / "gate", tmp_path / "working"
+    session = spark.newSession()
+    session.conf.set("spark.sql.adaptive.enabled", "true")
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    session.conf.set("spark.sql.shuffle.partitions", "3")
+
+    def dawdle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            working.touch()
+            while not gate.exists():
+                time.sleep(0.02)
+            yield batch
+
+    def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            while not working.exists() and not gate.exists():
+                time.sleep(0.02)
+            yield batch.slice(0, 0)
+
+    rows = session.range(0, 100, 1, 2).selectExpr("id % 10 AS k", "id AS v")
+    flow = reshape.flow(rows, name="not needed", hosts=1).repartition("k").mapInArrow(dawdle, "k long, v long")
+    empty = session.range(0, 4, 1, 2).selectExpr("id AS k").mapInArrow(nothing, "k long")
+    try:
+        assert within(flow.toDF().join(empty, "k").count) == 0
+        assert working.exists()
+    finally:
+        gate.touch()  # the fixture waits for its end
+
+
 def test_a_stream_that_stops_takes_the_flow_of_its_batch_along(
     spark: SparkSession, within: Within, tmp_path: Path
 ) -> None:
