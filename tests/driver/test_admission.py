@@ -153,7 +153,7 @@ def test_a_listener_answers_what_is_no_message_with_an_error_and_serves_on(regis
         (b"", "must be JSON"),
         (b"\xff" * 100, "must be JSON"),
         (b"[" * 100_000, "must be JSON"),
-        (b"[]", r"Reports must be a list of 4 fields \(sender, line, number, reports\)"),
+        (b"[]", r"Reports must be a list of 5 fields \(sender, line, number, reports, oldest\)"),
         (HARMLESS.replace(b"ScatteredSent", b"Scattered"), r"Reports\.reports must be one of HostReady"),
         (HARMLESS.replace(b"[0,0,0]", b"[0,0,-1]"), r"ScatteredSent\.host must be a number from 0 to 65535, got -1"),
         (HARMLESS.replace(b'"run"', b'"walk"'), "no flow 'walk' here"),

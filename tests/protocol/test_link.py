@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from reshape.driver.board import Board
+from reshape.driver.once import Once
 from reshape.exchange.errors import NoAnswer, Unreachable
 from reshape.exchange.transport.access import Access
+from reshape.exchange.transport.client import Client
 from reshape.protocol import link
-from reshape.protocol.codec import encode_orders
+from reshape.protocol.codec import decode_reports, encode_answer, encode_orders
 from reshape.protocol.link import ControlLink, FlowAddress
 from reshape.protocol.orders import Abort, Order, Orders
+from reshape.protocol.reports import Report, TableApplied, Withdrawn
 
 A_BUSY_MINUTE_S = 90.0
 
@@ -71,6 +75,34 @@ def test_a_driver_that_nobody_answers_for_is_gone_soon(monkeypatch: pytest.Monke
     [order] = poll(monkeypatch, answer)
     assert isinstance(order, Abort)
     assert clock.now - began < 10
+
+
+def test_a_call_that_stalls_is_not_forgotten_over_those_of_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source's last word may wait for its turn on a busy machine while the thread that obeys reports many tables."""
+    once, booked = Once(), list[Report]()
+    stalls, may_go = threading.Event(), threading.Event()
+
+    def call(client: Client, action: str, body: bytes, timeout_s: float) -> bytes:
+        message = decode_reports(body)
+        [report] = message.reports
+        if isinstance(report, Withdrawn):
+            stalls.set()
+            assert may_go.wait(60)
+        return encode_answer(
+            once.book(message.sender, message.line, message.number, message.oldest, lambda: booked.append(report))
+        )
+
+    monkeypatch.setattr(link, "call", call)
+    line = ControlLink(FlowAddress("flow", "tcp://127.0.0.1:1", Access("secret")), 1, "host-0", lambda _: None)
+    late = threading.Thread(target=lambda: line.report(Withdrawn(0, 0, 1)))
+    late.start()
+    assert stalls.wait(60)
+    for version in range(100):
+        line.report(TableApplied(0, 0, "source-0-0", version))
+    may_go.set()
+    late.join(60)
+    line.close()
+    assert booked == [*(TableApplied(0, 0, "source-0-0", version) for version in range(100)), Withdrawn(0, 0, 1)]
 
 
 def test_a_driver_that_was_busy_takes_no_task_for_silent(clock: Clock) -> None:

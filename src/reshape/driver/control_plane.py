@@ -156,6 +156,15 @@ class ControlPlane:
             for port in self.ports:
                 self._log_decisions(port)
 
+    def waits_for(self) -> list[str]:
+        """What the inputs that are not over wait for."""
+        with self._news:
+            return [
+                f"{self._plan.port_label(*port)}: {cause}"
+                for port, control in self.ports.items()
+                for cause in control.waits_for()
+            ]
+
     def story(self) -> list[str]:
         """Every decision about load, oldest first, with the operator that it is about."""
         with self._news:

@@ -178,4 +178,7 @@ class HandOvers:
 
     @property
     def all_over(self) -> bool:
-        return all(over.over for over in self._known.values())
+        return not self.under_way()
+
+    def under_way(self) -> list[HandOver]:
+        return [over for over in self._known.values() if not over.over]

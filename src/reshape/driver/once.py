@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from reshape.protocol.reports import Answer, Sender
 
-# Threads of a task that may wait for an answer at the same time: its own, its reporter and whoever obeys orders.
-_KEPT = 8
 # Booking takes microseconds; a host that has failed may have to wait for the others to leave.
 _BOOKED_S = 10.0
 
@@ -20,23 +18,34 @@ class _Call:
     answer: Answer | None = None
 
 
+@dataclass(slots=True)
+class _Line:
+    """``oldest``: calls with lower numbers have their answers."""
+
+    oldest: int = 0
+    calls: dict[int, _Call] = field(default_factory=dict)
+
+
 class Once:
-    """The newest calls of each line. Their numbers grow; whoever has made a newer one has its answer to much older
-    ones."""
+    """The calls of each line that may be made again. Threads of a task share a line, so a call may come long after
+    others with higher numbers: only the task knows which ones still wait for an answer, and says so with each call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: dict[tuple[Sender, str], dict[int, _Call]] = {}
+        self._lines: dict[tuple[Sender, str], _Line] = {}
 
-    def book(self, sender: Sender, line: str, number: int, book: Callable[[], Answer | None]) -> Answer | None:
+    def book(
+        self, sender: Sender, line_name: str, number: int, oldest: int, book: Callable[[], Answer | None]
+    ) -> Answer | None:
         with self._lock:
-            calls = self._calls.setdefault((sender, line), {})
-            call = calls.get(number)
-            is_new = call is None and number > max(calls, default=0) - _KEPT
+            line = self._lines.setdefault((sender, line_name), _Line())
+            line.oldest = max(line.oldest, oldest)
+            for answered in [answered for answered in line.calls if answered < line.oldest]:
+                del line.calls[answered]
+            call = line.calls.get(number)
+            is_new = call is None and number >= line.oldest
             if is_new:
-                call = calls[number] = _Call()
-                for old in [old for old in calls if old <= number - _KEPT]:
-                    del calls[old]
+                call = line.calls[number] = _Call()
         if call is None:
             return None  # nobody waits for its answer any more
         if not is_new:
@@ -51,4 +60,4 @@ class Once:
     def forget(self, run: str) -> None:
         """Of a flow that is gone no call is answered."""
         with self._lock:
-            self._calls = {line: calls for line, calls in self._calls.items() if line[0].run != run}
+            self._lines = {key: line for key, line in self._lines.items() if key[0].run != run}

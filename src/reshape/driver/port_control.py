@@ -339,6 +339,23 @@ class PortControl:
         self.line.tell_last()
         self._post("hosts", GatherScattered(self.operator, self.port))
 
+    def waits_for(self) -> list[str]:
+        """What keeps the input from being over: the first things to know about a flow that does not end."""
+        if self.over:
+            return []
+        if self.drained:
+            return [f"scattered parts of all hosts but {sorted(self._scattered_hosts)}"]
+        causes = [] if self.input_ended else ["the end of its producers"]
+        causes += [f"router {name}" for name in self.counts.routers]
+        causes += [
+            f"backlog {transfer} of {source} for {target}" for transfer, (source, target) in self._backlogs.items()
+        ]
+        causes += map(str, self._hand_overs.under_way())
+        if not self.counts.all_processed:
+            causes.append(f"rows: {self.counts.received} received, {self.counts.processed} processed")
+        tables = self._tables
+        return [*causes, f"table {tables.posted.version} was posted, {len(tables.waiting)} wait to be"]
+
     def _scattered_sent(self, host: int) -> None:
         """All parts that a host's workers had of other partitions are with their owners."""
         self._scattered_hosts.add(host)

@@ -119,7 +119,7 @@ class DriverService:
 
         if message.number == 0:
             return book()
-        return self._once.book(message.sender, message.line, message.number, book)
+        return self._once.book(message.sender, message.line, message.number, message.oldest, book)
 
     def _orders(self, body: bytes) -> bytes:
         poll = decode_poll(body)

@@ -57,12 +57,13 @@ class _Coder(NamedTuple):
 class Reports:
     """What one call brings: one report, or several that belong together. ``line`` and ``number`` tell calls apart: one
     that is made again, because its answer was lost, is booked once. 0 is for what nobody answers. The line is another
-    one when Spark runs a task again."""
+    one when Spark runs a task again. ``oldest``: no call with a lower number will be made again."""
 
     sender: Sender
     line: str
     number: Count
     reports: tuple[Report, ...]
+    oldest: Count = 0
 
 
 @dataclass(frozen=True, slots=True)

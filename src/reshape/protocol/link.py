@@ -14,9 +14,8 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from reshape.errors import FlowFailed
 from reshape.exchange.errors import CallError, PeerLost, Unreachable
@@ -80,6 +79,30 @@ class _Unsent:
         return () if counts is None else (counts,)
 
 
+class _Calls:
+    """Numbers the calls of a line and knows which of them still wait for their answers. Several threads call; one that
+    stalls between two of its instructions may be overtaken by any number of calls of the others."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+        self._waiting: set[int] = set()
+
+    @contextlib.contextmanager
+    def new(self) -> Iterator[tuple[int, int]]:
+        """The number of a call, and the lowest of those that wait."""
+        with self._lock:
+            self._last += 1
+            number = self._last
+            self._waiting.add(number)
+            oldest = min(self._waiting)
+        try:
+            yield number, oldest
+        finally:
+            with self._lock:
+                self._waiting.discard(number)
+
+
 class ControlLink:
     """Polls in a thread of its own; orders are handed to ``obey`` one at a time, in the order given."""
 
@@ -89,7 +112,7 @@ class ControlLink:
         self._obey = obey
         self._closing = threading.Event()
         self._line = secrets.token_hex(8)
-        self._numbers = count(1)
+        self._calls = _Calls()
         self._client = connect(flow.location, flow.access)
         self._notes: NoteLine | None = None
         self._may_wait = False  # at the driver for orders, with a line for counts; it says so in its first answer
@@ -156,7 +179,12 @@ class ControlLink:
 
     def _call(self, reports: Sequence[Report], within_s: float) -> bytes:
         """Until the driver has answered; a call whose connection broke is made again, with the same number."""
-        body = encode_reports(Reports(self._sender, self._line, next(self._numbers), tuple(reports)))
+        with self._calls.new() as (number, oldest):
+            return self._answered(
+                encode_reports(Reports(self._sender, self._line, number, tuple(reports), oldest)), within_s
+            )
+
+    def _answered(self, body: bytes, within_s: float) -> bytes:
         deadline = time.monotonic() + within_s
         broke_at: float | None = None
         while True:

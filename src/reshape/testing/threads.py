@@ -167,11 +167,15 @@ class ThreadedFlow:
         late = _join(hosts, limit_s)
         if not late:
             return
-        stuck = _stacks()
+        stuck = "\n".join([*self._waits_for(), _stacks()])
         late_hosts = f"{', '.join(late)} did not end within {limit_s:.1f} s"
         self.attempts.fail("the threads", late_hosts)
         _join(hosts, TEARDOWN_S)
         raise TimeoutError(f"{late_hosts}; {self.attempts.failure}\n{stuck}")
+
+    def _waits_for(self) -> list[str]:
+        execution = self.attempts.newest
+        return ["no attempt has begun"] if execution is None else execution.control.waits_for()
 
     def _host(self, index: int, settings: HostSettings) -> None:
         try:
