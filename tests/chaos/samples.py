@@ -20,7 +20,7 @@ from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
 from reshape.operators.sort import SortSpec
 from reshape.operators.window import WindowSpec
-from reshape.operators.windows.ranks import RowNumber
+from reshape.operators.windows.ranks import DenseRank, Rank, RowNumber
 from reshape.operators.windows.sums import Sum as RunningSum
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.physical import PhysicalPlan
@@ -151,6 +151,27 @@ def window() -> Sample:
     return Sample(OperatorNode((SourceNode(0, SCHEMA),), spec), (sent,), expected)
 
 
+def window_of_all() -> Sample:
+    """All rows are one partition, and its workers have ranges of it. Many are equal in its order, so that a key that
+    has moved comes again."""
+    sent = sent_rows()
+    functions = (Rank("rank"), DenseRank("dense"), RunningSum("s", 1))
+    spec = WindowSpec(SCHEMA, (), Ordering((SortKey.descending(0),)), functions)
+
+    def expected() -> list[Row]:
+        values: dict[int, list[int]] = {}
+        for key, value in rows_of(sent):
+            values.setdefault(key, []).append(value)
+        rows: list[Row] = []
+        so_far = 0
+        for dense, key in enumerate(sorted(values, reverse=True), start=1):
+            so_far, rank = so_far + sum(values[key]), len(rows) + 1
+            rows += [(key, value, rank, dense, so_far) for value in values[key]]
+        return rows
+
+    return Sample(OperatorNode((SourceNode(0, SCHEMA),), spec), (sent,), expected)
+
+
 def distinct() -> Sample:
     few = few_rows()
     node = OperatorNode((SourceNode(0, SCHEMA),), GroupBySpec(SCHEMA, (0, 1), ()))
@@ -179,6 +200,7 @@ SAMPLES: dict[str, Callable[[], Sample]] = {
     "combined group": lambda: group(combined=True),
     "sort": sort,
     "window": window,
+    "window of all rows": window_of_all,
     "distinct": distinct,
     "repartition": repartition,
     "ordered join": lambda: ordered(join("inner")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +25,9 @@ from reshape.operators.group_by import GroupBySpec
 from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
 from reshape.operators.sort import SortSpec
+from reshape.operators.window import WindowSpec
+from reshape.operators.windows.ranks import RowNumber
+from reshape.operators.windows.sums import Sum
 from reshape.plan.nodes import Node, OperatorNode, SourceNode
 from reshape.plan.physical import PhysicalPlan
 from reshape.plan.planner import Planner
@@ -197,6 +201,15 @@ def sort(_: Path) -> Prepared:
     return Prepared(plan, (sent,), sorted(_rows(sent), reverse=True), nothing, ordered=True)
 
 
+def window(_: Path) -> Prepared:
+    """All rows are one partition, and each worker has a range of it."""
+    sent = _sent()
+    spec = WindowSpec(SCHEMA, (), Ordering((SortKey(1),)), (RowNumber("n"), Sum("s", 1)))
+    rows = sorted(_rows(sent), key=lambda row: row[1])
+    expected = [(*row, n, s) for n, (row, s) in enumerate(zip(rows, accumulate(v for _, v in rows), strict=True), 1)]
+    return Prepared(_planned(OperatorNode((SourceNode(0, SCHEMA),), spec)), (sent,), expected, nothing, ordered=True)
+
+
 def chain(_: Path) -> Prepared:
     """Rows go from host to host: first by their value, then by their key."""
     sent = _sent()
@@ -217,6 +230,7 @@ FLOWS: dict[str, Callable[[Path], Prepared]] = {
     "group": group,
     "join": join,
     "sort": sort,
+    "window": window,
     "chain": chain,
     "files": files,
     "spilled": spilled,

@@ -128,6 +128,10 @@ CERTAIN: dict[str, dict[Place, int]] = {
         **_places(Channel.REPORT, Sampled=2),
         **_places(Channel.ORDER, UseBounds=2),
     },
+    "window": {  # ranges of one partition; all else is as in a sort
+        **_places(Channel.REPORT, RangeSorted=2, RangeComputed=2),
+        **_places(Channel.ORDER, MeetRanges=2, GoOn=2),
+    },
     "chain": {
         **_EVERYWHERE,
         **_HAND_OVERS,

@@ -23,7 +23,7 @@ from reshape.testing import ThreadedFlow
 
 from ..chaos.brain import strategy
 from ..chaos.running import balanced_by, fast_control, run_chaos, run_script
-from ..chaos.samples import WORKERS, Sample, group, join, sort
+from ..chaos.samples import WORKERS, Sample, group, join, sort, window_of_all
 from ..chaos.script import each_transfer, late_answer
 from ..chaos.transfers import Doings
 from ..chaos.valves import Gate, GatedCluster, Valves
@@ -33,6 +33,7 @@ FLOWS: dict[str, Callable[[], Sample]] = {
     "join": lambda: join("full"),
     "group": lambda: group(combined=False),
     "sort": sort,
+    "window of all rows": window_of_all,
 }
 # What is sent, by purpose; only the probe side of a join has state to copy.
 SENT = {"hand over", "backlog", "scattered", "held"}

@@ -9,14 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reshape.kernels.hashing import UnsupportedKeyType, hash_rows
+from reshape.kernels.keys import KeyColumns
 from reshape.kernels.ordering import Ordering, SortKey
+from reshape.kernels.sort_keys import sorted_order
 from reshape.operators.aggregates.sums import EvalMode
 from reshape.operators.base import HashedKeys, MiniPartitions
 from reshape.operators.errors import OutOfRange, PortError, StateMismatch, UnsupportedAggregate
+from reshape.operators.ranged import beside_each
 from reshape.operators.window import Window, WindowSpec
 from reshape.operators.windows.description import WindowFunction
 from reshape.operators.windows.extremes import Max, Min
-from reshape.operators.windows.frame import Frame
+from reshape.operators.windows.frame import Frame, changes
 from reshape.operators.windows.ranks import CumeDist, DenseRank, NTile, PercentRank, Rank, RowNumber
 from reshape.operators.windows.sums import Count, Mean, Sum
 from reshape.operators.windows.values import NthValue, Shifted
@@ -63,6 +66,31 @@ def check(spec: WindowSpec, data: pa.Table, **options: Any) -> None:
     wanted = rows_of_list(windows_of(spec, data))
     for rows in (len(data) + 1, 6):
         assert rows_of_list(finished(spec, data, piece_rows=rows, **options)) == wanted
+        if spec.looks_beyond is not None:
+            for ranges in (1, 2, 9):
+                assert rows_of_list(listed(in_ranges(spec, data, ranges, piece_rows=rows))) == wanted
+
+
+def in_ranges(spec: WindowSpec, data: pa.Table, ranges: int, **options: Any) -> list[pa.RecordBatch]:
+    """Each range of all rows with an operator of its own, some of them without a row; what one leaves to the next
+    travels as it does between hosts. Peers are in one range."""
+    assert spec.ordering is not None
+    keys = [data.column(key.column).combine_chunks() for key in spec.ordering.keys]
+    order = sorted_order(keys, spec.ordering)
+    peers = np.cumsum(changes(KeyColumns(keys, len(data)), order)) - 1
+    bounds = np.sort(np.random.default_rng(ranges).integers(0, max(1, len(data)), ranges - 1))
+    number = np.searchsorted(bounds, peers, side="right")
+    operators = [Window(spec, **options) for _ in range(ranges)]
+    for worker, operator in enumerate(operators):
+        # As they came, for that is the order of peers.
+        assert feed(operator, 0, data.take(np.sort(order[number == worker])), 35) == []
+    stands = beside_each([operator.edges() for operator in operators], spec.looks_beyond or 0)
+    left: pa.RecordBatch | None = None
+    for operator, beside in zip(operators, stands, strict=True):
+        operator.meet(beside)
+        if spec.carries:
+            [left] = over_the_wire([operator.carry(left)])
+    return [batch for operator in operators for batch in operator.finish()]
 
 
 def rows_of_list(rows: list[tuple[Any, ...]]) -> list[str]:
@@ -100,6 +128,8 @@ def test_every_frame_and_type(kind: str, frame: Frame) -> None:
     for order in ((SortKey(2),), (SortKey(2, nulls_first=False), SortKey.descending(3))):
         spec = WindowSpec(data.schema, (0,), Ordering(order), tuple(functions))
         check(spec, data)
+        if spec.reach is not None:
+            check(replace(spec, keys=()), data)
         check(replace(spec, functions=(NthValue("third value", 1, frame, 3, ignore_nulls=True),)), data)
 
 

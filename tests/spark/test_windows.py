@@ -200,6 +200,22 @@ def test_nothing_one_row_and_one_giant_partition(spark: SparkSession) -> None:
     check(spark.sql("SELECT count(*) OVER () AS n FROM t"))
 
 
+@pytest.mark.parametrize("rows_of_all", [0, 1, 2, 1_500])
+def test_workers_have_ranges_of_one_partition(spark: SparkSession, rows_of_all: int) -> None:
+    """With functions that go on from range to range, and with some that need their neighbours only; each of them is
+    under chaos, and rows leave in the order of the window, as Spark's do."""
+    facts(spark, "double", max(rows_of_all, 1)).where(f"id < {rows_of_all}").createOrReplaceTempView("t")
+    near = "lag(v) {w}, lead(k, 40, 'none') {w}, row_number() {w}, rank() {w}, percent_rank() {w}, ntile(7) {w}"
+    so_far = f"{near}, dense_rank() {{w}}, sum(v) {{w}}, max(v) {{w}}, count(v) {{w}}, nth_value(v, 300) {{w}}"
+    for number, functions in enumerate((near, so_far)):
+        df = select("t", spark, functions, "ORDER BY o DESC, id")
+        with chaos(Doings(720 + number)), fast_control():
+            flow = flow_of(df, strategy="chaos", cost_s_per_row=0.0005, report_s=REPORT_S)
+            assert "each worker has a range" in flow._explained()
+            got = flow.toDF().collect()
+        assert [repr(tuple(map(_same, row))) for row in got] == [repr(tuple(map(_same, row))) for row in df.collect()]
+
+
 def test_windows_above_and_below_other_operators(spark: SparkSession) -> None:
     facts(spark, "long").createOrReplaceTempView("t")
     query = """
@@ -290,10 +306,11 @@ def test_a_giant_partition_is_computed_in_stretches(spark: SparkSession) -> None
     with_peers = "rank() {w}, dense_rank() {w}, cume_dist() {w}, sum(price) {w}, count(price) {w}, min(v) {w}"
     near = "OVER (PARTITION BY k ORDER BY o, id ROWS BETWEEN 2 PRECEDING AND 3 FOLLOWING)"
     windows = {
-        calls.replace("{near}", near): "PARTITION BY k ORDER BY o, id",
-        with_peers: "PARTITION BY k ORDER BY o % 5000",
+        "PARTITION BY k ORDER BY o, id": calls.replace("{near}", near),
+        "PARTITION BY k ORDER BY o % 5000": with_peers,
+        "ORDER BY o % 5000": with_peers,
     }
-    for functions, window in windows.items():
+    for window, functions in windows.items():
         df = select("t", spark, functions, window)
         with chaos(Doings(710)), fast_control():
             got = flow_of(df, strategy="chaos", report_s=REPORT_S).toDF()

@@ -18,6 +18,8 @@ from reshape.protocol.reports import (
     Leaving,
     OperatorDone,
     Progress,
+    RangeComputed,
+    RangeSorted,
     Report,
     RouterCounted,
     RouterEnded,
@@ -48,6 +50,11 @@ def check_report(plan: PhysicalPlan, report: Report) -> None:  # noqa: PLR0912 -
             check.host(report.host)
             if report.counts is not None:
                 check.counts(report.counts)
+        case RangeSorted() | RangeComputed():
+            check.operator(report.operator)
+            check.below("worker", report.worker, plan.workers)
+            if plan.operators[report.operator].logic.looks_beyond is None:
+                check.refuse("operator", "one whose workers have ranges that know of each other", report.operator)
         case Sampled():
             if check.port(report.operator, report.port).ordering is None:
                 check.refuse("port", "the input of a sort", report.port)

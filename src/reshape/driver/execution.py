@@ -17,6 +17,7 @@ from reshape.driver.control_plane import BuildBrain, ControlPlane, PortId
 from reshape.driver.estimating import Estimating
 from reshape.driver.host_meeting import STALE
 from reshape.driver.inputs import Inputs
+from reshape.driver.range_meeting import RangeMeeting
 from reshape.driver.running_result import RunningResult
 from reshape.driver.showing import Showing
 from reshape.driver.source_counts import SourceCounts
@@ -41,6 +42,8 @@ from reshape.protocol.reports import (
     OperatorDone,
     PortReport,
     Progress,
+    RangeComputed,
+    RangeSorted,
     RouterCounted,
     RouterEnded,
     Sampled,
@@ -113,7 +116,8 @@ class Execution:
         self._plan = plan
         self._stage = stage
         self._cluster = cluster
-        self._bounds = SortBounds(plan, self.board.post, self.fail, scans.keys(), self.sources.tasks)
+        bounds = SortBounds(plan, self.board.post, self.fail, scans.keys(), self.sources.tasks)
+        self._ranges = RangeMeeting(plan, self.board.post, bounds)
         silent = partial(self.board.silent, self._host_tasks, SILENT_S)
         self._splits = SplitDealer(scans, plan.hosts, self.board.post, silent, in_order=plan.ordered)
         self._source_tasks = SourceTasks(cluster.unsuccessful, self._run_again)
@@ -203,8 +207,12 @@ class Execution:
                     self._showing.after_end()
             case OperatorDone():
                 self._operator_done(report)
+            case RangeSorted():
+                self._ranges.sorted(report)
+            case RangeComputed():
+                self._ranges.computed(report)
             case Sampled():
-                self._bounds.sampled((report.operator, report.port), sender.task, report.rows)
+                self._ranges.bounds.sampled((report.operator, report.port), sender.task, report.rows)
             case SplitWanted():
                 return self._splits.next(report.source)
             case SourceRead():
@@ -229,7 +237,7 @@ class Execution:
         if not isinstance(report, RouterEnded):
             return self.control.reported(report)
         self.sources.book(sender.task, report.read, ended=True)
-        self._bounds.ended((report.operator, report.port), sender.task)
+        self._ranges.bounds.ended((report.operator, report.port), sender.task)
         answer = self.control.reported(report)
         self._source_tasks.ended(sender.task)
         return answer
@@ -310,7 +318,7 @@ class Execution:
         self.control.operator_done(report)
         target = self._plan.operators[report.operator].target
         if target is not None:
-            self._bounds.ended(target, host_task(report.host))
+            self._ranges.bounds.ended(target, host_task(report.host))
         if not self._inputs.operator_done(report.operator, report.host):
             return
         with self._outcome.lock:

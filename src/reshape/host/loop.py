@@ -211,10 +211,16 @@ class HostLoop:
         return False
 
     def _may_finish(self, worker: Worker) -> bool:
-        """An ordered result leaves worker by worker."""
-        if worker.operator.target is not None or worker.operator.ports[0].ordering is None:
+        """Some workers have to know of each other before; an ordered result leaves worker by worker."""
+        if self._mode == "drop":
             return True
-        return all(other.done for other in self._workers.of(worker.operator.id) if other.number < worker.number)
+        operator, started = worker.operator, time.monotonic()
+        with _named(worker):
+            knows_others = self._moves.may_finish(worker)
+        worker.steps.spend(time.monotonic() - started)
+        if not knows_others or operator.target is not None or operator.ports[0].ordering is None:
+            return knows_others
+        return all(other.done for other in self._workers.of(operator.id) if other.number < worker.number)
 
     def _process(self, worker: Worker, port: int, item: Item) -> None:
         batch = item.batch

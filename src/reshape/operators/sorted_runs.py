@@ -30,6 +30,7 @@ class SortedRuns:
         self._runs: list[pa.RecordBatch] = []
         self._arriving: list[pa.RecordBatch] = []
         self._arriving_rows = 0
+        self._merged: tuple[Rows, Indices | None] | None = None
         self.nbytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -48,14 +49,14 @@ class SortedRuns:
             self.nbytes += batch.nbytes
 
     def merged(self) -> tuple[Rows, Indices | None]:
-        """All rows, and their order; None where they are in order as they are."""
-        self._close_run()
-        rows = Rows.of(self._schema, self._runs)
-        if len(self._runs) <= 1:
-            return rows, None
-        # The block replaces the runs it was made of; both together would be twice the memory.
-        self._runs = list(rows.batches(len(rows)))
-        return rows, self._order(rows)
+        """All rows, of which there will be no more, and their order; None where they are in order as they are."""
+        if self._merged is None:
+            self._close_run()
+            rows, merging = Rows.of(self._schema, self._runs), len(self._runs) > 1
+            # The block replaces the runs it was made of; both together would be twice the memory.
+            self._runs = []
+            self._merged = rows, self._order(rows) if merging else None
+        return self._merged
 
     def export(
         self, keys: KeySet | None, hashes: Callable[[pa.RecordBatch], U64], remove: bool, rows: int
@@ -78,6 +79,9 @@ class SortedRuns:
 
     def head(self, limit: int) -> pa.RecordBatch | None:
         """The first rows in order among those that have come."""
+        if self._merged is not None:
+            rows, order = self._merged
+            return next(rows.batches(limit, None if order is None else order[:limit]), None)
         heads = [run.slice(0, limit) for run in self._runs]
         if not heads and not self._arriving:
             return None

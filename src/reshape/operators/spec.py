@@ -124,6 +124,17 @@ class Spec(ABC):
         """Whether two partial states of a key are combined at a small cost, without keeping all their rows."""
         return True
 
+    @property
+    def looks_beyond(self) -> int | None:
+        """So many rows of the ranges beside its own a worker has to know before it can finish, for the operator is a
+        :class:`reshape.operators.ranged.RangedOperator`; None where each worker finishes by itself."""
+        return None
+
+    @property
+    def carries(self) -> bool:
+        """Whether such ranges are computed one after the other, each from what the one before has left."""
+        return False
+
     def combiner(self) -> Combiner | None:
         """What senders do to rows before they send them; None where that would not make less to send."""
         return None

@@ -1,12 +1,13 @@
 """Windows: every row keeps its columns and gets others that depend on the rows of its partition, in an order.
 
 The state is sorted runs of whole rows (Table 1), by partition and order. Helpers sort what they get; the owner merges
-their runs (§5.4), and all partitions are computed at once.
+their runs (§5.4), and all partitions are computed at once. Where all rows are one partition, each worker has a range of
+its order, and they compute it together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar
@@ -14,23 +15,26 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from reshape.kernels.columns import Indices, Rows, as_array, record_batch, take
+from reshape.kernels.columns import Indices, Rows, record_batch
 from reshape.kernels.hashing import U64, hash_rows
 from reshape.kernels.keys import KeyColumns, check_keys
 from reshape.kernels.ordering import Ordering, SortKey
 from reshape.kernels.segments import Around, Segments
-from reshape.operators.base import OUTPUT_ROWS, KeySet, Operator, bounded
+from reshape.operators.base import OUTPUT_ROWS, KeySet, bounded
+from reshape.operators.ranged import Beside, Edges, RangedOperator
 from reshape.operators.sorted_runs import RUN_ROWS, SortedRuns
 from reshape.operators.spec import Narrowed, PortSpec, Spec
+from reshape.operators.windows.carried import pack, unpack
 from reshape.operators.windows.description import OPERATOR, WindowFunction
 from reshape.operators.windows.frame import Stretch, Windows, changes
+from reshape.operators.windows.partition import Computed, Partition, end_of_peers, in_order
 
 # Rows that are computed together, of small partitions or of a large one: enough that the fixed cost of a function is
 # little, few enough for a cache.
 _PIECE_ROWS = 131_072
 
-# Rows that are looked at first for the end of peers; mostly there are none.
-_LOOK_AHEAD = 64
+# Functions may look at so many rows of the ranges beside their own: these go through the driver.
+_MOST_BEYOND = 1_024
 
 # Rows that a preview looks at: the values it shows are those of so many of the first rows.
 _PREVIEW_ROWS = 16_384
@@ -69,7 +73,17 @@ class WindowSpec(Spec):
 
     @property
     def ports(self) -> tuple[PortSpec, ...]:
-        return (PortSpec(keys=self.keys),)
+        return (PortSpec(keys=self.keys) if self.looks_beyond is None else PortSpec(ordering=self.ordering),)
+
+    @property
+    def looks_beyond(self) -> int | None:
+        """Workers have ranges of one partition where all functions can be computed so."""
+        reach = self.reach
+        return None if self.keys or reach is None or reach > _MOST_BEYOND else reach
+
+    @property
+    def carries(self) -> bool:
+        return any(function.carries for function in self.functions)
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -142,7 +156,8 @@ class WindowSpec(Spec):
 
     def facts(self, shown: Callable[[pa.Field], str]) -> list[str]:
         keys = ", ".join(shown(self.schema.field(key)) for key in self.keys)
-        lines = [f"keys: {keys}" if keys else "keys: none; all rows are one partition, at worker 0"]
+        at = "at worker 0" if self.looks_beyond is None else "and each worker has a range of it"
+        lines = [f"keys: {keys}" if keys else f"keys: none; all rows are one partition, {at}"]
         if self.ordering is not None:
             order = (
                 f"{self.schema.field(key.column).name} {'asc' if key.ascending else 'desc'} "
@@ -157,8 +172,8 @@ class WindowSpec(Spec):
         return [*lines, f"functions: {', '.join(texts)}"]
 
 
-class Window(Operator):
-    """The partitions whose keys one worker owns."""
+class Window(RangedOperator):
+    """The partitions whose keys one worker owns, or one range of all rows."""
 
     name: ClassVar[str] = OPERATOR
 
@@ -176,6 +191,8 @@ class Window(Operator):
         self.spec = spec
         self._runs = SortedRuns(spec.schema, spec.sorted_by, run_rows)
         self._piece_rows = piece_rows
+        self._beside: Beside | None = None
+        self._computed_range: list[Computed] | None = None
 
     def add(self, port: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._check_open(port)
@@ -184,8 +201,38 @@ class Window(Operator):
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._check_finish()
+        pieces = self._pieces() if self._beside is None else self._range()
+        return chain.from_iterable(bounded(piece, self.output_rows) for piece in pieces)
+
+    def edges(self) -> Edges:
+        size = len(self._runs.merged()[0])
+        reach = min(self.spec.looks_beyond or 0, size)
+        return Edges(size, self._edge(0, reach), self._edge(size - reach, reach))
+
+    def _edge(self, at: int, count: int) -> pa.RecordBatch:
+        """Some rows of the order. They travel through the driver: columns that no other range looks at are null."""
         rows, order = self._runs.merged()
-        return chain.from_iterable(bounded(piece, self.output_rows) for piece in self._pieces(rows, order))
+        looked_at = {column for function in self.spec.functions if function.reach for column in function.reads}
+        columns = [
+            in_order([column], order, at, at + count)[0] if number in looked_at else pa.nulls(count, column.type)
+            for number, column in enumerate(rows.columns)
+        ]
+        return record_batch(self.spec.schema, columns, count)
+
+    def meet(self, beside: Beside) -> None:
+        for rows in (beside.ahead, beside.behind):
+            self._check_schema(rows, self.spec.schema)
+        self._beside = beside
+
+    def carry(self, before: pa.RecordBatch | None) -> pa.RecordBatch:
+        functions = self.spec.functions
+        left: Mapping[Hashable, Any] = {} if before is None else unpack(before, functions)
+        read = {column for function in functions for column in function.reads}
+        self._computed_range = []
+        for computed in self._stretches(self._own_range(), left, read):
+            left = computed.after
+            self._computed_range.append(replace(computed, columns={}))  # taken again when they leave, with the others
+        return pack(left, functions)
 
     @property
     def state_bytes(self) -> int:
@@ -206,7 +253,7 @@ class Window(Operator):
         if head is None:
             return None
         rows = Rows.of(self.spec.schema, [head])
-        return self._computed(rows, None, 0, len(rows)).slice(0, limit)
+        return self._whole(rows, None, 0, len(rows)).slice(0, limit)
 
     def preview_part(self, limit: int) -> pa.RecordBatch | None:
         """The first rows as they came, to be shown together with those that other workers have."""
@@ -216,80 +263,84 @@ class Window(Operator):
         keys = KeyColumns([rows.columns[key] for key in self.spec.keys], len(rows))
         return Segments.of_changes(changes(keys, np.arange(len(rows)) if order is None else order))
 
-    def _pieces(self, rows: Rows, order: Indices | None) -> Iterator[pa.RecordBatch]:
+    def _pieces(self) -> Iterator[pa.RecordBatch]:
         """All partitions: small ones together, a large one in stretches where its functions allow it."""
-        reach = self.spec.reach
+        (rows, order), reach = self._runs.merged(), self.spec.reach
         for begin, end in self._partitions(rows, order).pieces(self._piece_rows):
             if reach is None or reach > self._piece_rows or end - begin <= 2 * self._piece_rows:
-                yield self._computed(rows, order, begin, end)
+                yield self._whole(rows, order, begin, end)
             else:
-                yield from self._stretches(rows, order, begin, end, reach)
+                # Its first rows leave at once, and what is computed stays in the cache.
+                partition = Partition(rows, order, begin, end, begin, end)
+                yield from map(self._batch, self._stretches(partition, {}, range(len(self.spec.schema))))
 
-    def _computed(self, rows: Rows, order: Indices | None, begin: int, end: int) -> pa.RecordBatch:
+    def _range(self) -> Iterator[pa.RecordBatch]:
+        """The worker's own range of all rows."""
+        every, own = range(len(self.spec.schema)), self._own_range()
+        if self._computed_range is None:
+            yield from map(self._batch, self._stretches(own, {}, every))
+            return
+        for computed in self._computed_range:
+            yield self._batch(replace(computed, columns=own.columns(every, computed.first, computed.end)))
+
+    def _own_range(self) -> Partition:
+        (rows, order), beside = self._runs.merged(), self._beside
+        assert beside is not None
+        begin = -beside.start
+        return Partition(rows, order, 0, len(rows), begin, begin + beside.total, beside.ahead, beside.behind)
+
+    def _whole(self, rows: Rows, order: Indices | None, begin: int, end: int) -> pa.RecordBatch:
         """Some whole partitions with their functions."""
-        columns = _in_order(rows.columns, order, begin, end)
+        columns = in_order(rows.columns, order, begin, end)
         by = () if self.spec.ordering is None else self.spec.ordering.keys
         keys, ordered_by = [columns[key] for key in self.spec.keys], [columns[key.column] for key in by]
         windows = Windows.of(keys, ordered_by, by, end - begin)
-        made = [self._values(function, windows, columns) for function in self.spec.functions]
+        made = [self._values(function, windows, columns.__getitem__) for function in self.spec.functions]
         return record_batch(self.output_schema, [*columns, *made], end - begin)
 
     def _stretches(
-        self, rows: Rows, order: Indices | None, begin: int, end: int, reach: int
-    ) -> Iterator[pa.RecordBatch]:
-        """One partition, bit by bit: its first rows leave at once, and what is computed stays in the cache."""
-        assert self.spec.ordering is not None
-        ordered_by = [rows.columns[column] for column in self.spec.ordering.columns]
-        before: dict[Hashable, Any] = {}
-        start = begin
-        while start < end:
-            stop = _end_of_peers(ordered_by, order, min(start + self._piece_rows, end), end)
-            first, last = max(begin, start - reach), min(end, stop + reach)
-            around = _in_order(rows.columns, order, first, last)
-            columns = [column.slice(start - first, stop - start) for column in around]
+        self, partition: Partition, before: Mapping[Hashable, Any], numbers: Iterable[int]
+    ) -> Iterator[Computed]:
+        """A partition bit by bit. ``numbers``: the columns that are taken, with those that order the rows."""
+        ordering, reach = self.spec.ordering, self.spec.reach
+        assert ordering is not None
+        assert reach is not None
+        numbers = {*numbers, *ordering.columns}
+        ordered_by = [partition.rows.columns[column] for column in ordering.columns]
+        start = partition.first
+        while start < partition.end:
+            stop = min(start + self._piece_rows, partition.end)
+            stop = end_of_peers(ordered_by, partition.order, stop, partition.end)
+            first, last = max(partition.begin, start - reach), min(partition.stop, stop + reach)
+            around = partition.columns(numbers, first, last)
+            columns = {number: column.slice(start - first, stop - start) for number, column in around.items()}
             after: dict[Hashable, Any] = {}
             size = stop - start
-            keys = KeyColumns([columns[column] for column in self.spec.ordering.columns], size)
+            keys = KeyColumns([columns[column] for column in ordering.columns], size)
             peers = Segments.of_changes(changes(keys, np.arange(size)))
-            near = Stretch(Around(begin - start, end - start, size), peers, before, after)
+            near = Stretch(Around(partition.begin - start, partition.stop - start, size), peers, before, after)
             # Functions that look at other rows have no use for peers.
-            partition = Around(begin - first, end - first, last - first)
-            far = Stretch(partition, partition, before, after)
+            whole = Around(partition.begin - first, partition.stop - first, last - first)
+            far = Stretch(whole, whole, before, after)
             made = [
-                self._values(function, far, around).slice(start - first, size)
+                self._values(function, far, around.__getitem__).slice(start - first, size)
                 if function.reach
-                else self._values(function, near, columns)
+                else self._values(function, near, columns.__getitem__)
                 for function in self.spec.functions
             ]
-            yield record_batch(self.output_schema, [*columns, *made], size)
+            yield Computed(start, stop, columns, made, after)
             before, start = after, stop
 
-    def _values(self, function: WindowFunction, windows: Windows, columns: Sequence[pa.Array]) -> pa.Array:
-        read = [columns[column] for column in function.reads]
-        return function.compute(windows, read, self.spec.fields(function))
+    def _batch(self, computed: Computed) -> pa.RecordBatch:
+        columns = [computed.columns[number] for number in range(len(self.spec.schema))]
+        return record_batch(self.output_schema, [*columns, *computed.made], computed.end - computed.first)
+
+    def _values(self, function: WindowFunction, windows: Windows, column: Callable[[int], pa.Array]) -> pa.Array:
+        return function.compute(windows, [column(number) for number in function.reads], self.spec.fields(function))
 
     def _hashes(self, run: pa.RecordBatch) -> U64:
-        if not self.spec.keys:
+        port = self.spec.ports[0]
+        columns = port.keys if port.ordering is None else port.ordering.columns
+        if not columns:
             return np.zeros(run.num_rows, dtype=np.uint64)
-        return hash_rows([run.column(key) for key in self.spec.keys])
-
-
-def _in_order(columns: Sequence[Any], order: Indices | None, begin: int, end: int) -> list[pa.Array]:
-    """Rows of the order from here to there."""
-    if order is None:
-        return [as_array(column.slice(begin, end - begin)) for column in columns]
-    wanted = pa.array(order[begin:end])
-    return [take(column, wanted) for column in columns]
-
-
-def _end_of_peers(columns: Sequence[Any], order: Indices | None, at: int, end: int) -> int:
-    """The first place from here on where these columns have other values than at the place before."""
-    rows = _LOOK_AHEAD
-    while at < end:
-        stop = min(end, at + rows)
-        looked_at = KeyColumns(_in_order(columns, order, at - 1, stop), stop - at + 1)
-        begins = changes(looked_at, np.arange(stop - at + 1))[1:]
-        if begins.any():
-            return at + int(begins.argmax())
-        at, rows = stop, 2 * rows
-    return end
+        return hash_rows([run.column(column) for column in columns])

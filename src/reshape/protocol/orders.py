@@ -91,6 +91,25 @@ class EndInput(InputOrder):
 
 
 @dataclass(frozen=True, slots=True)
+class MeetRanges(InputOrder):
+    """All ranges are sorted: so many rows are in those before a worker's, and in all; these are next to it."""
+
+    worker: Index
+    start: Count
+    total: Count
+    ahead: pa.RecordBatch
+    behind: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn(InputOrder):
+    """This is what the range before a worker's has left."""
+
+    worker: Index
+    carried: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
 class TransferOrder(InputOrder):
     transfer: TransferNumber
 
@@ -151,7 +170,7 @@ class SendBacklog(TransferOrder):
 
 
 # What moves state and rows of workers.
-MoveOrder = Replicate | Hold | Give | Withdraw | Forget | SendBacklog | GatherScattered
+MoveOrder = Replicate | Hold | Give | Withdraw | Forget | SendBacklog | GatherScattered | MeetRanges | GoOn
 Order = Abort | Pause | Resume | Enough | UseTable | UseBounds | ReadSource | InputEnding | EndInput | MoveOrder
 
 

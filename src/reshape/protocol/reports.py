@@ -273,6 +273,29 @@ class ScatteredSent:
     host: Index
 
 
+# Ranges of one order
+
+
+@dataclass(frozen=True, slots=True)
+class RangeSorted:
+    """A worker has all rows of its range, in order: so many, and these are the first and the last of them."""
+
+    operator: Index
+    worker: Index
+    rows: Count
+    first: pa.RecordBatch
+    last: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class RangeComputed:
+    """What a worker's range leaves to the next one, which goes on from there."""
+
+    operator: Index
+    worker: Index
+    carried: pa.RecordBatch
+
+
 PortReport = (
     RouterStarted
     | RouterCounted
@@ -288,7 +311,17 @@ PortReport = (
     | ScatteredSent
 )
 AttemptReport = (
-    Progress | OperatorDone | Failed | Leaving | Sampled | SourceBegins | SplitWanted | SourceRead | PortReport
+    Progress
+    | OperatorDone
+    | RangeSorted
+    | RangeComputed
+    | Failed
+    | Leaving
+    | Sampled
+    | SourceBegins
+    | SplitWanted
+    | SourceRead
+    | PortReport
 )
 Report = HostReady | AttemptReport
 

@@ -17,15 +17,18 @@ from reshape.host.moves.carrier import Carrier
 from reshape.host.moves.copies import Copies
 from reshape.host.moves.hand_overs import KeyMoves
 from reshape.host.moves.intake import Intake
+from reshape.host.moves.neighbours import Neighbours
 from reshape.host.moves.peers import Peers
 from reshape.host.moves.scattered import ScatteredParts
-from reshape.host.worker import Workers
+from reshape.host.worker import Worker, Workers
 from reshape.plan.physical import PhysicalPlan
 from reshape.protocol.orders import (
     Forget,
     GatherScattered,
     Give,
+    GoOn,
     Hold,
+    MeetRanges,
     MoveOrder,
     Replicate,
     SendBacklog,
@@ -55,6 +58,7 @@ class HostMoves:
         self._hand_overs = KeyMoves(plan, workers, queues, self._copies, carrier)
         self._backlog = BacklogMoves(workers, queues, carrier)
         self._scattered = ScatteredParts(workers, self.intake, carrier)
+        self._neighbours = Neighbours(carrier.report)
 
     def obey(self, order: MoveOrder) -> None:
         match order:
@@ -72,8 +76,16 @@ class HostMoves:
                 self._backlog.send(order)
             case GatherScattered():
                 self._scattered.gather(order)
+            case MeetRanges():
+                self._neighbours.meet(order)
+            case GoOn():
+                self._neighbours.go_on(order)
             case _:
                 assert_never(order)
+
+    def may_finish(self, worker: Worker) -> bool:
+        """Does a worker whose input has ended know all that it needs of other workers?"""
+        return self._neighbours.may_finish(worker)
 
     def close(self) -> None:
         """Wait for what is under way to other hosts; its streams have been cut."""

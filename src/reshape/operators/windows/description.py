@@ -42,6 +42,11 @@ class WindowFunction(ABC):
         from stretch to stretch of a partition. None: from any row, so that a partition is computed as a whole."""
         return None
 
+    @property
+    def carries(self) -> bool:
+        """Whether its values go on from those of the rows before, beside their number."""
+        return False
+
     def renumbered(self, number: Callable[[int], int]) -> Self:
         """The same function where its columns have other numbers."""
         return self
@@ -78,6 +83,10 @@ class OfFrame(WindowFunction):
     @property
     def reach(self) -> int | None:
         return self.frame.reach
+
+    @property
+    def carries(self) -> bool:
+        return self.frame.lower is None
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
         return replace(self, column=number(self.column))

@@ -55,6 +55,10 @@ class Rank(_Standing):
 
 @dataclass(frozen=True, slots=True)
 class DenseRank(_Standing):
+    @property
+    def carries(self) -> bool:
+        return True
+
     def standing(self, windows: Windows) -> Indices:
         return windows.peer_numbers
 

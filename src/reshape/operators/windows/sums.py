@@ -50,6 +50,10 @@ class Count(WindowFunction):
     def reach(self) -> int | None:
         return self.frame.reach
 
+    @property
+    def carries(self) -> bool:
+        return self.frame.lower is None
+
     def renumbered(self, number: Callable[[int], int]) -> Self:
         return self if self.column is None else replace(self, column=number(self.column))
 
