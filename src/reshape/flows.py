@@ -114,7 +114,7 @@ class Flow(FrameSurface):
 
     def count(self) -> int:
         """Run the flow; the number of its rows."""
-        return self._query().run(lambda df: df.count())
+        return self._query().count()
 
     def collect(self) -> list[Row]:
         """Run the flow; its rows."""
@@ -122,11 +122,11 @@ class Flow(FrameSurface):
 
     def toArrow(self) -> pa.Table:  # noqa: N802
         """Run the flow; its rows as an Arrow table, in the driver's memory."""
-        return self._query().run(lambda df: df.toArrow())
+        return self._query().run_on_arrow(lambda df: df.toArrow())
 
     def toPandas(self) -> pd.DataFrame:  # noqa: N802
         """Run the flow; its rows as a pandas DataFrame, in the driver's memory."""
-        return self._query().run(lambda df: df.toPandas())
+        return self._query().run_on_arrow(lambda df: df.toPandas())
 
     @property
     def write(self) -> DataFrameWriter:
@@ -210,7 +210,9 @@ class Flow(FrameSurface):
         """The plan under the settings that hold now."""
         settings = self._choices.settings(self._df.sparkSession)
         if self._planned is None or self._planned.settings != settings:
-            self._planned = PlannedQuery(self._df, self._choices, settings)
+            planned = PlannedQuery(self._df, self._choices, settings)
+            planned.check_tuning()
+            self._planned = planned
         return self._planned
 
     def _passed_on(self, name: str, of: Callable[[Any], Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reshape.conf import Choices, FlowSettings
 from reshape.control.balancing import Balancing
-from reshape.driver.launch import LaunchedFlow
+from reshape.driver.launch import Giving, LaunchedFlow
 from reshape.driver.session import default_hosts
 from reshape.driver.session_flows import flows_of
 from reshape.driver.slots import FlowSlots
@@ -92,7 +92,7 @@ class HostedFlow:
         readings = [source.described for source in self.sources]
         return explained(self.tree.node, self.plan(), self.settings, readings)
 
-    def launched(self, *, previews: bool, exchange: bool) -> LaunchedFlow:
+    def launched(self, *, previews: bool, giving: Giving) -> LaunchedFlow:
         """The flow with a lazy DataFrame, whose actions run it."""
         plan, settings = self.plan(), self.settings
         check_strategies(plan)
@@ -109,7 +109,7 @@ class HostedFlow:
             plan,
             self.sources,
             hosts,
-            exchange=exchange,
+            giving=giving,
             tls=settings.tls(),
             log_directory=settings.event_log,
         )

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
+
+import pyarrow as pa
 
 from reshape.catalyst.columns import Shaping
 from reshape.catalyst.errors import LeftToSpark
 from reshape.catalyst.gateway import Gateway, attributes_of
 from reshape.catalyst.placement import Placement
-from reshape.catalyst.rows import FlowRows, Rows, SparkRows, has_flow
+from reshape.catalyst.rows import FlowRows, Rows, SparkRows, UnionRows, has_flow
 from reshape.catalyst.shape import shape_of
 from reshape.catalyst.story import described
 from reshape.catalyst.translator import Translated, translated
+from reshape.collected import Collected, is_arrows
 from reshape.conf import Choices, FlowSettings
+from reshape.driver.packed import unpacked
 from reshape.driver.restarts import run_action
 from reshape.driver.session import check
 from reshape.driver.session_flows import flows_of
@@ -54,7 +58,6 @@ class PlannedQuery:
         self._choices = choices
         self._flows: dict[int, HostedFlow] = {}
         self._read = self._planned()
-        self._check_tuning()
 
     @property
     def placements(self) -> tuple[Placement, ...]:
@@ -69,7 +72,7 @@ class PlannedQuery:
     def dataframe(self, *, exchange: bool) -> DataFrame:
         """The result, lazily; the DataFrame itself where nothing is for hosts."""
         without = not exchange and _row_by_row(self._rows)
-        return self.result(lambda flow: flow.launched(previews=False, exchange=not without).df)
+        return self.result(lambda flow: flow.launched(previews=False, giving="rows" if without else "exchanged").df)
 
     def start(self) -> Query:
         """Run its flows in the background; the handle shows the first."""
@@ -78,7 +81,7 @@ class PlannedQuery:
         started: list[LaunchedFlow] = []
 
         def launch(flow: HostedFlow) -> DataFrame:
-            started.append(flow.launched(previews=not started, exchange=True))
+            started.append(flow.launched(previews=not started, giving="exchanged"))
             return started[-1].df
 
         result = self.result(launch)
@@ -92,10 +95,35 @@ class PlannedQuery:
         started: list[LaunchedFlow] = []
 
         def launch(flow: HostedFlow) -> DataFrame:
-            started.append(flow.launched(previews=False, exchange=False))
+            started.append(flow.launched(previews=False, giving="rows"))
             return started[-1].df
 
         return run_action(self.result(launch), started[0].attempts, action)
+
+    def run_on_arrow(self, action: Callable[[DataFrame], T]) -> T:
+        """An action that takes Arrow. Rows that are a flow's own need not be Spark's in between."""
+        if not _is_one_flow(self._rows):
+            return self.run(action)
+        finished = self._read.shaping.finished(self._rows)
+        schema = pa.schema([finished.tree.schema.field(number) for number in finished.numbers])
+        if not len(schema) or not is_arrows(self._df, schema):
+            return self.run(action)
+
+        def table() -> pa.Table:
+            flow = self._flow_of(finished.tree).launched(previews=False, giving="packed")
+            batches = run_action(flow.df, flow.attempts, unpacked)
+            rows = pa.Table.from_batches(batches, batches[0].schema if batches else finished.tree.schema)
+            return rows.select(list(finished.numbers))
+
+        return action(Collected(self._df, table, lambda: self.run(lambda df: df.collect())))
+
+    def count(self) -> int:
+        """The number of its rows, of which nothing else is made: Spark plans it as a query of its own."""
+        if not has_flow(self._rows):
+            return self._df.count()
+        counted = PlannedQuery(self._df.groupBy().count(), self._choices, self.settings)
+        ((count,),) = counted.run(lambda df: df.collect())
+        return int(count)
 
     def explained(self) -> str:
         """In words; starts no job."""
@@ -127,7 +155,7 @@ class PlannedQuery:
 
         def chain(tree: Tree) -> DataFrame:
             chained.append(self._chained(tree))
-            return chained[-1].launched(previews=False, exchange=True).df
+            return chained[-1].launched(previews=False, giving="exchanged").df
 
         all_joins = self.settings.joins == "all"
         shaping = Shaping(gateway, chain)
@@ -162,7 +190,8 @@ class PlannedQuery:
         """One flow for each tree, so that Spark is asked once who reads its sources."""
         return self._flows.setdefault(id(tree), HostedFlow.of(tree, self.settings, self._choices))
 
-    def _check_tuning(self) -> None:
+    def check_tuning(self) -> None:
+        """Raises `FlowError` where settings are for an operator that there is not."""
         if not self._choices.tuning:
             return
         labels = [one.label for flow in (*self.flows, *self._read.chained) for one in flow.plan().operators]
@@ -180,4 +209,11 @@ def _row_by_row(rows: Rows) -> bool:
     """Whether the result is one flow's, with nothing but projections and filters behind it."""
     if isinstance(rows, SparkRows):
         return kind(rows.plan) in _ROW_BY_ROW and len(rows.children) == 1 and _row_by_row(rows.children[0])
-    return isinstance(rows, FlowRows) or all(isinstance(branch, FlowRows) for branch in rows.branches)
+    return _is_one_flow(rows)
+
+
+def _is_one_flow(rows: Rows) -> TypeGuard[FlowRows | UnionRows]:
+    """Whether hosts give these very rows."""
+    if isinstance(rows, UnionRows):
+        return all(isinstance(branch, FlowRows) for branch in rows.branches)
+    return isinstance(rows, FlowRows)

@@ -8,7 +8,7 @@ import uuid
 import weakref
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from reshape.driver import shipping
 from reshape.driver.attempts import Attempts, unique_name
@@ -33,6 +33,10 @@ from reshape.scan.source import Source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# How hosts give their rows to Spark. "exchanged": packed, and unpacked behind an exchange, which serves every action;
+# "rows": as they are, for actions that want all partitions; "packed": as packed values, for the driver to unpack.
+Giving: TypeAlias = Literal["exchanged", "rows", "packed"]
+
 _SERVICES: weakref.WeakKeyDictionary[Any, dict[tuple[Tls | None, Listening], DriverService]] = (
     weakref.WeakKeyDictionary()
 )
@@ -43,7 +47,7 @@ _FLOWS = uuid.UUID("5b0a3f1e-6c0d-4f0e-9a51-7b1d2c9e4f60")
 
 class LaunchedFlow:
     """``df`` is the lazy result, made of ``kept``, which is cheap to keep; ``attempts`` is what has become of the
-    actions on it. ``exchange``: whether actions that want some partitions only are possible."""
+    actions on it."""
 
     def __init__(
         self,
@@ -52,7 +56,7 @@ class LaunchedFlow:
         sources: tuple[Source, ...],
         settings: HostSettings,
         *,
-        exchange: bool,
+        giving: Giving,
         tls: Tls | None = None,
         log_directory: str | None = None,
     ) -> None:
@@ -81,8 +85,8 @@ class LaunchedFlow:
         service = _service(spark, tls, driver_listening(spark, settings.listening))
         service.drop_unneeded()
         location = service.register(attempts.name, attempts)
-        folder = result_folder(spark, encrypt=settings.encrypt) if exchange else None
-        packing = Packing(folder) if exchange else None
+        folder = None if giving == "rows" else result_folder(spark, encrypt=settings.encrypt)
+        packing = None if giving == "rows" else Packing(folder)
         hosts = cluster.hosts(settings, local=is_local(spark), packing=packing)
         service.keep_while(attempts.name, can_run := runnable(hosts), partial(_remove, folder))
         flows.add(attempts, slots, can_run)
@@ -90,8 +94,11 @@ class LaunchedFlow:
         self.flows = flows
         self.slots = slots
         self.attempts = attempts
-        self.kept = hosts.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN) if exchange else hosts
-        self.df = self.kept.mapInArrow(unpacking(), from_arrow_schema(plan.output)) if exchange else hosts
+        if giving == "exchanged":
+            self.kept = hosts.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN)
+            self.df = self.kept.mapInArrow(unpacking(), from_arrow_schema(plan.output))
+        else:
+            self.kept = self.df = hosts
 
 
 def _flow_id(plan: PhysicalPlan, sources: tuple[Source, ...]) -> str:

@@ -11,11 +11,15 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from reshape.errors import FlowFailed
 from reshape.machine.task_process import prepare
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 HOST_COLUMN = "__reshape_host"
 PACKED = pa.schema(
@@ -83,10 +87,25 @@ def unpacking() -> ArrowFunction:
         prepare()
         for batch in batches:
             for path, value in zip(*batch.columns, strict=True):
-                with _file(path.as_py()) if path.is_valid else pa.BufferReader(value.as_buffer()) as source:
-                    yield from pa.ipc.open_stream(source)
+                yield from _unpacked(path.as_py(), value.as_buffer() if value.is_valid else None)
 
     return unpack
+
+
+def unpacked(packed: DataFrame) -> list[pa.RecordBatch]:
+    """All rows of packed values, here, and nowhere else: files lose their names at once, and their space when nobody
+    has rows of them any more."""
+    batches: list[pa.RecordBatch] = []
+    for path, value in packed.select(*PACKED.names[1:]).collect():
+        batches += _unpacked(path, value)
+        if path is not None:
+            Path(path).unlink(missing_ok=True)
+    return batches
+
+
+def _unpacked(path: str | None, value: Any) -> Iterator[pa.RecordBatch]:
+    with pa.BufferReader(value) if path is None else _file(path) as source:
+        yield from pa.ipc.open_stream(source)
 
 
 def _file(path: str) -> pa.MemoryMappedFile:
