@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from operator import truediv
@@ -17,7 +15,7 @@ import pyarrow as pa
 from _cpu import Neighbours, tree_cpu_s
 from pyspark.sql import DataFrame, SparkSession
 
-from reshape.machine.java import ensure_java
+import reshape
 
 OURS = "reshape"
 
@@ -74,17 +72,7 @@ def run(benchmark: str, description: str, measure: Measure, config: Mapping[str,
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write every figure with the runs behind it to this file")
     args = parser.parse_args()
-    ensure_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = (
-        SparkSession.builder.master("local[4]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
-    )
-    spark = builder.config(map=dict(config)).getOrCreate()
+    spark = reshape.local_session(benchmark, config={"spark.log.level": "ERROR", **config})
     neighbours = Neighbours()
     try:
         results = measure(spark, args.quick, args.repeats)

@@ -138,12 +138,14 @@ class Runner:
         assert isinstance(made, Flow)
         return made
 
-    def frame(self, line: Line, tables: Tables, way: str) -> DataFrame:
-        """The result, lazily. Made anew for each run: a DataFrame that ran before would reuse its shuffle files."""
+    def frame(self, line: Line, tables: Tables, way: str) -> DataFrame | Flow:
+        """The result, lazily; a flow whose own actions are used is one. Made anew for each run: a DataFrame that ran
+        before would reuse its shuffle files."""
         if way in SPARKS:
             df: DataFrame = line.work.query(Side(), tables)
             return df
-        return self.flow(line, tables, way).toDF(exchange=way != NO_EXCHANGE)
+        flow = self.flow(line, tables, way)
+        return flow if way == NO_EXCHANGE else flow.toDF()
 
     def once(self, line: Line, tables: Tables, way: str) -> Sample:
         """From the building of the query until its result is consumed."""

@@ -21,7 +21,7 @@ import reshape
 
 Tables = Mapping[str, DataFrame]
 Query = Any  # a flow or a DataFrame: queries use what both have under the same names
-Sink = Callable[[DataFrame, Path], object]
+Sink = Callable[[Query, Path], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Line:
         return {short: store.read(spark, name) for short, name in self.table_names().items()}
 
 
-def _show(df: DataFrame, _: Path) -> object:
+def _show(df: Query, _: Path) -> object:
     with contextlib.redirect_stdout(io.StringIO()) as shown:
         df.show()
     return shown.getvalue()
@@ -265,8 +265,8 @@ WIDE = (
 TPCDS = {"sales": "tpcds-web_sales", "days": "tpcds-date_dim", "items": "tpcds-item", "customers": "tpcds-customer"}
 # Other ways to consume what the works above give.
 CONSUMED = {
-    "full-outer": ("parquet", "count"),
-    "inner-large": ("parquet", "count"),
+    "full-outer": ("parquet", "count", "arrow"),
+    "inner-large": ("parquet", "count", "arrow"),
     "sort": ("parquet", "arrow", "show"),
     "median": ("arrow", "show"),
     "join-group": ("arrow", "show"),

@@ -1,7 +1,7 @@
 """Real work on real Parquet files: flows beside plain Spark, interleaved in one session.
 
 Ways: Spark with its defaults; Spark without broadcast joins; `reshape`; the same flow with the strategy `none`;
-`reshape` with `toDF(exchange=False)` ("no exchange") where a sink wants all partitions; for some work also `start()`
+the flow's own actions ("no exchange") where a sink wants all partitions; for some work also `start()`
 and `result()`.
 A cell is the median of seconds, half the distance of the quartiles, and after the slash CPU seconds of all processes.
 "x" is how many times as fast a flow is as the faster of Spark's two ways: above 1 the flow wins.

@@ -25,16 +25,18 @@ def is_arrows(df: DataFrame, schema: pa.Schema) -> bool:
 
 
 class Collected(ClassicDataFrame):
-    """A DataFrame whose rows come from elsewhere: as a table where PySpark collects Arrow, else (as where
-    `spark.sql.execution.arrow.pyspark.enabled` is off) as rows."""
+    """A DataFrame whose rows come from elsewhere: as a table where PySpark collects Arrow, and else (as where
+    `spark.sql.execution.arrow.pyspark.enabled` is off) as rows, if not those that Spark has."""
 
-    def __init__(self, df: DataFrame, table: Callable[[], pa.Table], rows: Callable[[], list[Row]]) -> None:
+    def __init__(
+        self, df: DataFrame, table: Callable[[], pa.Table], rows: Callable[[], list[Row]] | None = None
+    ) -> None:
         super().__init__(df._jdf, df.sparkSession)
         self._table = table
         self._as_rows = rows
 
     def collect(self) -> list[Row]:
-        return self._as_rows()
+        return super().collect() if self._as_rows is None else self._as_rows()
 
     def _collect_as_arrow(
         self,
@@ -42,6 +44,8 @@ class Collected(ClassicDataFrame):
         empty_list_if_zero_records: bool = True,
         prefers_large_var_types: bool = False,
     ) -> list[pa.RecordBatch]:
+        if self.is_cached:  # by the user, maybe beyond the life of what is collected here
+            return super()._collect_as_arrow(split_batches, empty_list_if_zero_records, prefers_large_var_types)
         table = _as_pyspark_has_it(self, self._table(), large=prefers_large_var_types)
         batches: list[pa.RecordBatch] = [batch for batch in table.to_batches() if batch.num_rows]
         if batches or empty_list_if_zero_records:

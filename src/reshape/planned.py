@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 import pyarrow as pa
 
-from reshape.catalyst.columns import Shaping
+from reshape.catalyst.columns import Finished, Shaping
 from reshape.catalyst.errors import LeftToSpark
 from reshape.catalyst.gateway import Gateway, attributes_of
 from reshape.catalyst.placement import Placement
@@ -85,6 +86,8 @@ class PlannedQuery:
             return started[-1].df
 
         result = self.result(launch)
+        if self._is_arrows:
+            result = Collected(result, lambda: self._table(unpacked(started[0].kept, keep=True)))
         shape = shape_of(self._read.shaping, self._rows, self._df.columns)
         return Query(started[0], self.explained(), Whole(result, shape, tuple(started[1:])))
 
@@ -102,18 +105,13 @@ class PlannedQuery:
 
     def run_on_arrow(self, action: Callable[[DataFrame], T]) -> T:
         """An action that takes Arrow. Rows that are a flow's own need not be Spark's in between."""
-        if not _is_one_flow(self._rows):
-            return self.run(action)
-        finished = self._read.shaping.finished(self._rows)
-        schema = pa.schema([finished.tree.schema.field(number) for number in finished.numbers])
-        if not len(schema) or not is_arrows(self._df, schema):
+        if not self._is_arrows:
             return self.run(action)
 
         def table() -> pa.Table:
-            flow = self._flow_of(finished.tree).launched(previews=False, giving="packed")
-            batches = run_action(flow.df, flow.attempts, unpacked)
-            rows = pa.Table.from_batches(batches, batches[0].schema if batches else finished.tree.schema)
-            return rows.select(list(finished.numbers))
+            (flow,) = self.flows
+            launched = flow.launched(previews=False, giving="packed")
+            return self._table(run_action(launched.df, launched.attempts, partial(unpacked, keep=False)))
 
         return action(Collected(self._df, table, lambda: self.run(lambda df: df.collect())))
 
@@ -143,6 +141,25 @@ class PlannedQuery:
             for attribute, field in zip(attributes_of(plan), self._df.schema, strict=True)
         ]
         return shaping.gateway.dataframe(shaping.gateway.project(columns, plan))
+
+    @cached_property
+    def _finished(self) -> Finished | None:
+        """The flow whose rows are the result, if one flow's are."""
+        return self._read.shaping.finished(self._rows) if _is_one_flow(self._rows) else None
+
+    @cached_property
+    def _is_arrows(self) -> bool:
+        """Whether hosts give, in Arrow, what PySpark's own Arrow would be."""
+        finished = self._finished
+        if finished is None or not finished.numbers:
+            return False
+        return is_arrows(self._df, pa.schema([finished.tree.schema.field(number) for number in finished.numbers]))
+
+    def _table(self, batches: list[pa.RecordBatch]) -> pa.Table:
+        """Rows of that flow as the result has them."""
+        assert self._finished is not None
+        rows = pa.Table.from_batches(batches, batches[0].schema if batches else self._finished.tree.schema)
+        return rows.select(list(self._finished.numbers))
 
     @property
     def _rows(self) -> Rows:

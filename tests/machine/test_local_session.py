@@ -50,7 +50,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.jvm
 def test_a_local_session_fits_flows(found: dict[str, Any]) -> None:
     conf = found["conf"]
-    assert conf["spark.master"] == "local[4]"
+    assert conf["spark.master"] == "local[5]"
     assert conf["spark.app.name"] == "shop"
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.driver.bindAddress"] == "127.0.0.1"
@@ -63,7 +63,7 @@ def test_a_local_session_fits_flows(found: dict[str, Any]) -> None:
 def test_a_session_that_runs_is_used_only_if_it_fits(found: dict[str, Any]) -> None:
     assert found["again"]
     assert found["differs"].startswith("UnsuitableSession: local_session: a Spark session runs already")
-    assert "spark.master is 'local[4]', wanted 'local[9]'" in found["differs"]
+    assert "spark.master is 'local[5]', wanted 'local[9]'" in found["differs"]
     assert "spark.stop()" in found["differs"]
 
 

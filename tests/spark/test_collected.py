@@ -121,3 +121,20 @@ def test_rows_outlive_their_files(session: SparkSession) -> None:
     assert files(session) == before
     frame.loc[0, "v"] = -1  # it is the user's own
     assert table.column("v").to_pylist() == list(range(20_000))
+
+
+def test_the_result_of_a_query(session: SparkSession, facts: DataFrame) -> None:
+    """What Spark keeps of a started flow is read as often as one likes, also when Spark keeps it once more."""
+    df = facts.orderBy("id")
+    query = flow_of(df).start()
+    result = query.result(120)
+    want = [repr(column.to_pylist()) for column in df.toArrow().columns]
+    for _ in range(2):
+        assert [repr(column.to_pylist()) for column in result.toArrow().columns] == want
+    pd.testing.assert_frame_equal(result.toPandas(), df.toPandas())
+    assert repr(result.collect()) == repr(df.collect())
+    result.cache()
+    assert result.count() == ROWS
+    query.release()
+    pd.testing.assert_frame_equal(result.toPandas(), df.toPandas())
+    result.unpersist()

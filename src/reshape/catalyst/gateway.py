@@ -6,6 +6,7 @@ Each call costs some tenths of a millisecond, so nothing here is called for rows
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _PLANS = f"{CATALYST}plans.logical."
 
 
+# How Spark writes a column: its name, its id, and an L where it is a long. One call says what would take three.
+_SHOWN = re.compile(r"(?P<name>.*)#(?P<id>\d+)L?", re.DOTALL)
 _DATASET = "org.apache.spark.sql.classic.Dataset"
 _PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
 
@@ -40,7 +43,10 @@ class Attribute:
 
     @classmethod
     def of(cls, jvm: Any) -> Attribute:
-        return cls(int(jvm.exprId().id()), str(jvm.name()), bool(jvm.nullable()), jvm)
+        shown = _SHOWN.fullmatch(str(jvm.toString()))
+        if shown is None:
+            return cls(int(jvm.exprId().id()), str(jvm.name()), bool(jvm.nullable()), jvm)
+        return cls(int(shown["id"]), shown["name"], bool(jvm.nullable()), jvm)
 
     @property
     def type(self) -> pa.DataType:

@@ -92,13 +92,13 @@ def unpacking() -> ArrowFunction:
     return unpack
 
 
-def unpacked(packed: DataFrame) -> list[pa.RecordBatch]:
-    """All rows of packed values, here, and nowhere else: files lose their names at once, and their space when nobody
-    has rows of them any more."""
+def unpacked(packed: DataFrame, *, keep: bool) -> list[pa.RecordBatch]:
+    """All rows of packed values, here. Those in files stay in them. Where nobody else will read them (``keep`` is
+    false) files lose their names at once, and their space when nobody has rows of them any more."""
     batches: list[pa.RecordBatch] = []
     for path, value in packed.select(*PACKED.names[1:]).collect():
         batches += _unpacked(path, value)
-        if path is not None:
+        if path is not None and not keep:
             Path(path).unlink(missing_ok=True)
     return batches
 

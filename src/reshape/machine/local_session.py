@@ -15,10 +15,12 @@ from reshape.machine.resources import cores as machine_cores
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Hosts and sources wait for each other now and then, so a few more slots than cores keep the cores busy; fewer than
-# four would leave one host and nothing to share its load with.
-LEAST_SLOTS = 4
+# Hosts and sources wait for each other now and then, so a few more slots than cores keep the cores busy. Fewer than
+# five would leave a single one to sources that Spark reads, wherever another flow is there (`hosts_beside_sources`): on
+# two cores a fifth to a third of a flow's speed is lost by that.
+LEAST_SLOTS = 5
 EXTRA_SLOTS = 2
+LEAST_PARTITIONS = 8
 # Rows that Spark hands to a source task at a time: a batch of 65,536 costs a third less for each row than 10,000.
 ARROW_ROWS = 65_536
 
@@ -62,7 +64,7 @@ def _defaults(name: str, cores: int) -> dict[str, str]:
         "spark.driver.memory": _driver_memory(),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
         # Spark's 200 are meant for a cluster; a local shuffle gains nothing beyond a few for each core.
-        "spark.sql.shuffle.partitions": str(2 * max(LEAST_SLOTS, cores)),
+        "spark.sql.shuffle.partitions": str(max(LEAST_PARTITIONS, 2 * cores)),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reshape.errors import ReshapeError
-from reshape.plan.java_classes import java_classes
+from reshape.plan.java_classes import java_classes, static_method
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -82,7 +82,7 @@ def words_of(expression: Any) -> str:
 
 def kind(expression: Any) -> str:
     """The class of an expression or plan, by its short name."""
-    return str(expression.getClass().getSimpleName())
+    return str(static_method(expression, "org.apache.commons.lang3.ClassUtils", "getSimpleName")(expression))
 
 
 def scala_list(sequence: Any) -> list[Any]:

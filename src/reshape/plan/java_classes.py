@@ -9,9 +9,16 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaClass, JavaMember  # type: ignore[import-untyped]
+from py4j.protocol import STATIC_PREFIX  # type: ignore[import-untyped]
 
 CATALYST = "org.apache.spark.sql.catalyst."
+
+
+def static_method(beside: Any, name: str, method: str) -> Any:
+    """A static method of the class of this name, in the JVM of the object ``beside``; nothing is asked before it is
+    called, as Py4J would to find out whether there is one."""
+    return JavaMember(method, None, f"{STATIC_PREFIX}{name}", beside._gateway_client)
 
 
 class JavaClasses:
