@@ -65,6 +65,8 @@ def plot_scaling(file: Path, results: Mapping[str, Any]) -> None:
             rows = [float(each) / 1e6 for each in points]
             panel.plot(rows, list(points.values()), "o-", label=label)
         panel.set_xscale("log")
+        panel.set_xticks(rows, [f"{each:g}" for each in rows])
+        panel.minorticks_off()
         panel.set_xlabel("million rows")
         panel.set_title(work)
     panels[0].set_ylabel("CPU seconds per million rows")

@@ -56,7 +56,7 @@ def scaling(spark: SparkSession, args: argparse.Namespace, say: Say) -> dict[str
                 runs: dict[str, tuple[Runner, str]] = {SPARK: (plain, SPARK)}
                 for each in workers:
                     runner = Runner(spark, Path(scratch), {"workers": each * hosts, "hosts": hosts})
-                    runs[f"{each} workers a host"] = (runner, FLOW)
+                    runs[f"{each} worker{'s' * (each > 1)} a host"] = (runner, FLOW)
                 costs: dict[str, list[float]] = {label: [] for label in runs}
                 for number in range(args.rounds + 1):
                     for label, (runner, way) in runs.items():

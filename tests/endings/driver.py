@@ -82,6 +82,20 @@ def slow_flow(spark: SparkSession, gate: Path, fault: str | None, read: str) -> 
     return flow.repartition("k").mapInArrow(wait, "v long")
 
 
+def written_slowly(df: DataFrame, gate: Path) -> DataFrame:
+    """Tasks behind the exchange of a result that have some of its rows, say so, and wait."""
+    here, go_on = gate.with_name(f"{gate.name}-writes"), gate.with_name(f"{gate.name}-written")
+
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            here.touch()
+            while not go_on.exists():
+                time.sleep(0.02)
+            yield batch
+
+    return df.mapInArrow(wait, df.schema)
+
+
 def run(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     flow = slow_flow(spark, Path(command["gate"]), command.get("fault"), command["read"])
     ended: dict[str, Any] = {"outcome": "success"}
@@ -90,6 +104,11 @@ def run(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
             ended["sum"] = _sum(flow.toDF())
         elif command["how"] == "own action":
             ended["sum"] = sum(flow.toArrow()["v"].to_pylist())
+        elif command["how"] == "write":
+            gate = Path(command["gate"])
+            file = gate.with_name(f"{gate.name}-file")
+            written_slowly(flow.toDF(), gate).write.parquet(str(file))
+            ended["sum"] = _sum(spark.read.parquet(str(file)))
         else:
             query = flow.start()
             if command["how"] == "cancel":

@@ -185,6 +185,25 @@ def test_lost_executor(watch: Watch, scan: bool) -> None:
     assert_nothing_left(driver, answer, since, "lost executor")
 
 
+def test_an_executor_that_is_lost_while_the_result_is_written(watch: Watch) -> None:
+    """What it had of the result's exchange is made anew, by another attempt. No row of the first one may stay: Spark
+    begins the writing anew too, or ends the job where a task of it has ended already."""
+    driver = watch(CLUSTER)
+    driver.start("write")
+    driver.gate.touch()
+    until("a task that writes", driver.gate.with_name(f"{driver.gate.name}-writes").exists)
+    since = time.monotonic()
+    os.kill(until("two executors", driver.executors)[0], signal.SIGKILL)
+    driver.gate.with_name(f"{driver.gate.name}-written").touch()
+    answer = driver.answer()
+    if answer["outcome"] == "success":
+        assert answer["sum"] == WANTED, answer
+    else:
+        assert "indeterminate output was failed and retried" in answer["message"], answer
+        assert not driver.gate.with_name(f"{driver.gate.name}-file").joinpath("_SUCCESS").exists()
+    assert_nothing_left(driver, answer, since, "executor lost in mid-write")
+
+
 def test_a_flow_right_after_an_executor_was_lost(watch: Watch) -> None:
     """Spark replaces it within seconds; until then there are two slots, of the three that hosts and sources need."""
     driver = watch(CLUSTER)
