@@ -56,6 +56,7 @@ class ShareOnce(OutboxBrain):
             self._out.routing.set_owner(busy, Shares.of(busy, {idle: Fraction(1, 2)}))
             self._out.move_backlog(busy, idle, busy, 100)
             self._out.record(DecisionKind.STARTED, busy, (idle,), f"worker {busy} shares its rows with worker {idle}")
+            self._out.record(DecisionKind.STARTED, busy, (idle,), "and a hundred that wait move at once")
         self._out.publish()
         if isinstance(event, RoutingApplied):
             self._shared.set()
@@ -123,9 +124,10 @@ def test_a_strategy_of_a_user_is_obeyed_and_the_result_is_exact() -> None:
     check(got)
     assert [type(event) for event in brain.heard].count(BacklogMoved) == 1
     assert brain.table.version == 1
-    [line] = flow.attempts.story()
-    assert "shares its rows with worker" in line
-    [decision] = brain.decisions
+    shared, moved = flow.attempts.story()
+    assert "shares its rows with worker" in shared
+    assert "and a hundred that wait" in moved, "what was decided at one moment is told as it was decided"
+    decision = brain.decisions[0]
     [helper] = decision.helpers
     assert flow.attempts.newest is not None
     helped = [worker.of_owner[0] for _, worker in flow.attempts.newest.result.workers() if worker.worker == helper]
@@ -136,6 +138,6 @@ def test_a_strategy_of_a_user_is_obeyed_and_the_result_is_exact() -> None:
 def test_a_flow_goes_on_without_a_strategy_that_raises() -> None:
     got, _, flow = run(Fails)
     check(got)
-    shared, raised = flow.attempts.story()
+    shared, _, raised = flow.attempts.story()
     assert "shares its rows with worker" in shared, "what was decided before is still done"
     assert "group by (operator 0): the strategy raised ZeroDivisionError at RoutingApplied (no such share)" in raised

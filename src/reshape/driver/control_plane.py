@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -173,7 +174,8 @@ class ControlPlane:
                 for port, control in self.ports.items()
                 for seconds, text in control.line.told()
             ]
-        return [f"{seconds:.2f} s, {label}: {text}" for seconds, label, text in sorted(decisions)]
+        # By time alone: what an input's brain decides at one moment stays in its order.
+        return [f"{seconds:.2f} s, {label}: {text}" for seconds, label, text in sorted(decisions, key=itemgetter(0))]
 
     def note(self, kind: str, **facts: Any) -> None:
         """Record something that is about no input."""
