@@ -87,7 +87,8 @@ class PlannedQuery:
 
         result = self.result(launch)
         if self._is_arrows:
-            result = Collected(result, lambda: self._table(unpacked(started[0].kept, keep=True)))
+            kept = started[0].kept
+            result = Collected(result, lambda: self._table(unpacked(kept, keep=True)))
         shape = shape_of(self._read.shaping, self._rows, self._df.columns)
         return Query(started[0], self.explained(), Whole(result, shape, tuple(started[1:])))
 
