@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 def is_called(name: str, label: str) -> bool:
@@ -92,8 +93,9 @@ class HostedFlow:
         readings = [source.described for source in self.sources]
         return explained(self.tree.node, self.plan(), self.settings, readings)
 
-    def launched(self, *, previews: bool, giving: Giving) -> LaunchedFlow:
-        """The flow with a lazy DataFrame, whose actions run it."""
+    def launched(self, *, previews: bool, giving: Giving, shown: StructType | None = None) -> LaunchedFlow:
+        """The flow with a lazy DataFrame, whose actions run it; with these columns, if Spark is to know
+        them by other names."""
         plan, settings = self.plan(), self.settings
         check_strategies(plan)
         hosts = HostSettings(
@@ -110,6 +112,7 @@ class HostedFlow:
             self.sources,
             hosts,
             giving=giving,
+            shown=shown,
             tls=settings.tls(),
             log_directory=settings.event_log,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
 import pyarrow as pa
 
@@ -26,16 +26,21 @@ from reshape.errors import FlowError, TooFewSlots
 from reshape.hosted import HostedFlow, is_called
 from reshape.plan.analysis import kind
 from reshape.plan.tree import Tree
+from reshape.plan.types import to_spark
 from reshape.query import Query, Whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
-    from reshape.driver.launch import LaunchedFlow
+    from reshape.driver.launch import Giving, LaunchedFlow
 
 T = TypeVar("T")
+
+# Makes a DataFrame of a flow, with these columns if they are given.
+Launch: TypeAlias = "Callable[[HostedFlow, StructType | None], DataFrame]"
 
 # Nodes that want all rows of what is below them, one after the other: no barrier stage minds them.
 _ROW_BY_ROW = ("Project", "Filter")
@@ -73,7 +78,8 @@ class PlannedQuery:
     def dataframe(self, *, exchange: bool) -> DataFrame:
         """The result, lazily; the DataFrame itself where nothing is for hosts."""
         without = not exchange and _row_by_row(self._rows)
-        return self.result(lambda flow: flow.launched(previews=False, giving="rows" if without else "exchanged").df)
+        giving: Giving = "rows" if without else "exchanged"
+        return self.result(lambda flow, shown: flow.launched(previews=False, giving=giving, shown=shown).df)
 
     def start(self) -> Query:
         """Run its flows in the background; the handle shows the first."""
@@ -81,8 +87,8 @@ class PlannedQuery:
             raise FlowError("start: this query has no operator for hosts; use the DataFrame itself. See explain()")
         started: list[LaunchedFlow] = []
 
-        def launch(flow: HostedFlow) -> DataFrame:
-            started.append(flow.launched(previews=not started, giving="exchanged"))
+        def launch(flow: HostedFlow, shown: StructType | None) -> DataFrame:
+            started.append(flow.launched(previews=not started, giving="exchanged", shown=shown))
             return started[-1].df
 
         result = self.result(launch)
@@ -98,8 +104,8 @@ class PlannedQuery:
             return action(self.dataframe(exchange=True))
         started: list[LaunchedFlow] = []
 
-        def launch(flow: HostedFlow) -> DataFrame:
-            started.append(flow.launched(previews=False, giving="rows"))
+        def launch(flow: HostedFlow, shown: StructType | None) -> DataFrame:
+            started.append(flow.launched(previews=False, giving="rows", shown=shown))
             return started[-1].df
 
         return run_action(self.result(launch), started[0].attempts, action)
@@ -131,12 +137,15 @@ class PlannedQuery:
         parts += [f"read by a flow above, {flow.explained()}" for flow in self._read.chained]
         return "\n\n".join(parts)
 
-    def result(self, launch: Callable[[HostedFlow], DataFrame]) -> DataFrame:
+    def result(self, launch: Launch) -> DataFrame:
         """Spark's part over the results of flows, with the very columns of the DataFrame."""
         if not has_flow(self._rows):
             return self._df
+        if self._finished is not None and self._is_whole(self._finished):
+            # A projection behind the flow would copy every row once more, a third of what they cost in the JVM.
+            return launch(self._flow_of(self._finished.tree), self._df.schema)
         shaping = self._read.shaping
-        plan = shaping.plan(self._rows, lambda tree: launch(self._flow_of(tree)))
+        plan = shaping.plan(self._rows, lambda tree: launch(self._flow_of(tree), None))
         columns = [
             shaping.gateway.shown_as(attribute, field.name, field.nullable, field.metadata)
             for attribute, field in zip(attributes_of(plan), self._df.schema, strict=True)
@@ -147,6 +156,12 @@ class PlannedQuery:
     def _finished(self) -> Finished | None:
         """The flow whose rows are the result, if one flow's are."""
         return self._read.shaping.finished(self._rows) if _is_one_flow(self._rows) else None
+
+    def _is_whole(self, finished: Finished) -> bool:
+        """Whether the columns of a flow are those of the result, one by one."""
+        schema = finished.tree.schema
+        types = [field.dataType for field in to_spark(schema)]
+        return finished.numbers == tuple(range(len(schema))) and types == [field.dataType for field in self._df.schema]
 
     @cached_property
     def _is_arrows(self) -> bool:

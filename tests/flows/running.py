@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,6 +18,10 @@ from reshape.testing import Cut, run_flow
 from .data import make
 from .files import read_back
 from .steps import Case, build
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 def hosted(flow: Flow) -> HostedFlow:
@@ -53,12 +57,13 @@ class Rig:
 
     def by(self, run: Callable[[HostedFlow], pa.Table]) -> pa.Table:
         """The answer of the whole query, what hosts do of it run by something else than Spark."""
-        return (
-            self.flow()
-            ._query()
-            .result(lambda flow: self._spark.createDataFrame(run(flow), to_spark(flow.plan().output)))
-            .toArrow()
-        )
+
+        def made(flow: HostedFlow, shown: StructType | None) -> DataFrame:
+            schema = shown or to_spark(flow.plan().output)
+            df: DataFrame = self._spark.createDataFrame(run(flow).rename_columns(schema.names), schema)
+            return df
+
+        return self.flow()._query().result(made).toArrow()
 
     def on_spark(self) -> pa.Table:
         return self.flow().toDF().toArrow()

@@ -27,11 +27,13 @@ from reshape.exchange.transport.access import Tls
 from reshape.host.host import HostSettings
 from reshape.observe.progress import QueryIdentity
 from reshape.plan.physical import PhysicalPlan
+from reshape.plan.types import to_spark
 from reshape.protocol.link import FlowAddress
 from reshape.scan.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 # How hosts give their rows to Spark. "exchanged": packed, and unpacked behind an exchange, which serves every action;
 # "rows": as they are, for actions that want all partitions; "packed": as packed values, for the driver to unpack.
@@ -57,11 +59,11 @@ class LaunchedFlow:
         settings: HostSettings,
         *,
         giving: Giving,
+        shown: StructType | None = None,
         tls: Tls | None = None,
         log_directory: str | None = None,
     ) -> None:
         from pyspark.sql import functions as F  # noqa: N812
-        from pyspark.sql.pandas.types import from_arrow_schema
 
         scans = {number: source.scan for number, source in enumerate(sources) if source.scan is not None}
         by_spark = [source.df for source in sources if source.scan is None]
@@ -87,7 +89,8 @@ class LaunchedFlow:
         location = service.register(attempts.name, attempts)
         folder = None if giving == "rows" else result_folder(spark, encrypt=settings.encrypt)
         packing = None if giving == "rows" else Packing(folder)
-        hosts = cluster.hosts(settings, local=is_local(spark), packing=packing)
+        schema = to_spark(plan.output) if shown is None else shown
+        hosts = cluster.hosts(settings, schema, local=is_local(spark), packing=packing)
         service.keep_while(attempts.name, can_run := runnable(hosts), partial(_remove, folder))
         flows.add(attempts, slots, can_run)
         # Without an exchange behind it, a barrier stage cannot serve actions that want some of its partitions only.
@@ -96,7 +99,7 @@ class LaunchedFlow:
         self.attempts = attempts
         if giving == "exchanged":
             self.kept = hosts.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN)
-            self.df = self.kept.mapInArrow(unpacking(), from_arrow_schema(plan.output))
+            self.df = self.kept.mapInArrow(unpacking(), schema)
         else:
             self.kept = self.df = hosts
 

@@ -28,6 +28,7 @@ from reshape.sender.source import InputFailed, SourceTask
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 # Calls to a session that has been stopped, or whose JVM was killed: its jobs have ended with it.
@@ -62,11 +63,11 @@ class SparkCluster:
         self._at = at
         self._properties = JobProperties(spark.sparkContext)
 
-    def hosts(self, settings: HostSettings, *, local: bool, packing: Packing | None) -> DataFrame:
+    def hosts(self, settings: HostSettings, schema: StructType, *, local: bool, packing: Packing | None) -> DataFrame:
         """The lazy barrier stage of the hosts, whose output is the result, or the packed result."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        schema = from_arrow_schema(self._plan.output if packing is None else PACKED)
+        schema = schema if packing is None else from_arrow_schema(PACKED)
         scans = {number: source.scan for number, source in enumerate(self._sources) if source.scan is not None}
         function = host_function(self._plan, scans, self._at(), settings, local, packing)
         function.__name__ = hosts_function_name(self._at().name)
