@@ -20,7 +20,8 @@ from reshape.operators.hash_join import JoinSpec, OutputColumn
 from reshape.operators.relay import RelaySpec
 from reshape.operators.sort import SortSpec
 from reshape.operators.window import WindowSpec
-from reshape.operators.windows.ranks import DenseRank, Rank, RowNumber
+from reshape.operators.windows.ranks import DenseRank, Rank
+from reshape.operators.windows.sums import Count
 from reshape.operators.windows.sums import Sum as RunningSum
 from reshape.plan.nodes import MapNode, Node, OperatorNode, SourceNode
 from reshape.plan.physical import PhysicalPlan
@@ -135,20 +136,31 @@ def sort() -> Sample:
 
 
 def window() -> Sample:
-    """A place and a running sum within each key, by values that tell all rows apart."""
-    sent = sent_rows()
-    spec = WindowSpec(SCHEMA, (0,), Ordering((SortKey.descending(1),)), (RowNumber("n"), RunningSum("s", 1)))
+    """Ranks and a running sum within each key; workers share the partition of the hot one. Few values order the rows,
+    so that a key and its value, once moved, come again."""
+    schema = pa.schema([*SCHEMA, ("o", pa.int64())])
+    sent: Partitions = [
+        [pa.record_batch([*batch.columns, np.asarray(batch["v"]) % 16], schema=schema) for batch in partition]
+        for partition in sent_rows()
+    ]
+    functions = (Rank("rank"), DenseRank("dense"), Count("n"), RunningSum("s", 1))
+    spec = WindowSpec(schema, (0,), Ordering((SortKey.descending(2),)), functions)
 
     def expected() -> list[Row]:
-        so_far: dict[int, tuple[int, int]] = {}
-        rows = []
-        for key, value in sorted(rows_of(sent), reverse=True):
-            place, total = so_far.get(key, (0, 0))
-            so_far[key] = place + 1, total + value
-            rows.append((key, value, *so_far[key]))
+        by_key: dict[int, list[Row]] = {}
+        for row in rows_of(sent):
+            by_key.setdefault(row[0], []).append(row)
+        rows: list[Row] = []
+        for members in by_key.values():
+            orders = sorted({o for *_, o in members}, reverse=True)
+            for dense, order in enumerate(orders, start=1):
+                rank = 1 + sum(o > order for *_, o in members)
+                total = sum(v for _, v, o in members if o >= order)
+                up_to = sum(o >= order for *_, o in members)
+                rows += [(*row, rank, dense, up_to, total) for row in members if row[2] == order]
         return rows
 
-    return Sample(OperatorNode((SourceNode(0, SCHEMA),), spec), (sent,), expected)
+    return Sample(OperatorNode((SourceNode(0, schema),), spec), (sent,), expected)
 
 
 def window_of_all() -> Sample:

@@ -11,7 +11,7 @@ from .transfers import Doings
 
 BY_KEYS = {"return keys", "cancel", "cancel a chain", "cancel what returns", "move keys", "move on"}
 BY_BUCKETS = {"move mini-partitions", "return mini-partitions"}
-BY_RANGES = ("sort", "window of all rows")  # they have no mini-partitions
+BY_RANGES = ("sort", "window", "window of all rows")  # they have no mini-partitions
 BY_RECORDS = {"share", "share with several", "unshare", "backlog"}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from reshape.driver.admission import check_report
 from reshape.driver.attempts import Attempts
 from reshape.driver.execution import Execution
 from reshape.driver.service import DriverService
@@ -18,8 +19,11 @@ from reshape.exchange.tally import NO_COUNTS, RouterCounts
 from reshape.exchange.transport.client import call, connect
 from reshape.exchange.transport.streams import NoteLine
 from reshape.kernels.ordering import Ordering, SortKey
+from reshape.operators.heavy_keys import most_heavy_keys
 from reshape.operators.relay import RelaySpec
 from reshape.operators.sort import SortSpec
+from reshape.operators.window import WindowSpec
+from reshape.operators.windows.ranks import RowNumber
 from reshape.plan.nodes import OperatorNode, SourceNode
 from reshape.plan.planner import Planner
 from reshape.protocol.codec import Poll, Reports, decode_answer, encode_poll, encode_reports
@@ -34,6 +38,8 @@ from reshape.protocol.reports import (
     OperatorDone,
     Preview,
     Progress,
+    RangeComputed,
+    RangeSorted,
     RouterCounted,
     RouterEnded,
     RouterStarted,
@@ -113,6 +119,19 @@ def test_a_flow_that_hears_of_what_it_has_not_got_refuses_it_and_is_unharmed() -
     flow = ThreadedFlow(PLAN, sources, on_execution=meddle)
     assert flow.run()["v"].to_pylist() == list(range(2_000))
     assert refused == [where for _, where in IMPOSSIBLE]
+
+
+def test_ranges_of_partitions_that_nobody_shares() -> None:
+    order = Ordering((SortKey(1),))
+    for keys, partitions in (((), 1), ((0,), most_heavy_keys(WORKERS))):
+        spec = WindowSpec(TABLE.schema, keys, order, (RowNumber("n"),))
+        plan = Planner().plan(OperatorNode((SOURCE,), spec), "admission", HOSTS, WORKERS)
+        check_report(plan, RangeComputed(0, 0, partitions - 1, ROWS))
+        for report in (RangeSorted(0, 0, partitions, 1, ROWS, ROWS), RangeComputed(0, 0, partitions, ROWS)):
+            with pytest.raises(MessageRefused, match="partition"):
+                check_report(plan, report)
+    with pytest.raises(MessageRefused, match="operator"):
+        check_report(PLAN, RangeComputed(1, 0, 0, ROWS))
 
 
 # Over the wire

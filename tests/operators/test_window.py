@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,24 +73,36 @@ def check(spec: WindowSpec, data: pa.Table, **options: Any) -> None:
 
 
 def in_ranges(spec: WindowSpec, data: pa.Table, ranges: int, **options: Any) -> list[pa.RecordBatch]:
-    """Each range of all rows with an operator of its own, some of them without a row; what one leaves to the next
-    travels as it does between hosts. Peers are in one range."""
-    assert spec.ordering is not None
-    keys = [data.column(key.column).combine_chunks() for key in spec.ordering.keys]
-    order = sorted_order(keys, spec.ordering)
-    peers = np.cumsum(changes(KeyColumns(keys, len(data)), order)) - 1
-    bounds = np.sort(np.random.default_rng(ranges).integers(0, max(1, len(data)), ranges - 1))
-    number = np.searchsorted(bounds, peers, side="right")
+    """Each range of all rows, or of each of some keys, with an operator of its own, some of them without a row; what
+    one leaves to the next travels as it does between hosts. Peers are in one range; other keys have one owner."""
+    assert spec.sorted_by is not None
+    rng = np.random.default_rng(ranges)
+    columns = [data.column(key.column).combine_chunks() for key in spec.sorted_by.keys]
+    order = sorted_order(columns, spec.sorted_by)
+    peers = np.cumsum(changes(KeyColumns(columns, len(data)), order)) - 1
+    keyed = columns[: len(set(spec.keys))]
+    codes, firsts = KeyColumns(keyed, len(data)).codes()
+    shared = rng.permutation(len(firsts))[: 3 if keyed else 1]
+    worker_of = rng.integers(0, ranges, len(firsts) + 1)[codes]
+    for key in shared:
+        places = np.flatnonzero(codes[order] == key)
+        bounds = np.sort(rng.choice(peers[places], ranges - 1))
+        worker_of[order[places]] = np.searchsorted(bounds, peers[places], side="left")
     operators = [Window(spec, **options) for _ in range(ranges)]
     for worker, operator in enumerate(operators):
         # As they came, for that is the order of peers.
-        assert feed(operator, 0, data.take(np.sort(order[number == worker])), 35) == []
-    stands = beside_each([operator.edges() for operator in operators], spec.looks_beyond or 0)
-    left: pa.RecordBatch | None = None
-    for operator, beside in zip(operators, stands, strict=True):
-        operator.meet(beside)
-        if spec.carries:
-            [left] = over_the_wire([operator.carry(left)])
+        assert feed(operator, 0, data.take(np.flatnonzero(worker_of == worker)), 35) == []
+    names = pa.schema([data.schema.field(key.column) for key in spec.sorted_by.keys][: len(keyed)])
+    keys = pa.record_batch([column.take(pa.array(firsts[shared])) for column in keyed], schema=names)
+    for operator in operators:
+        assert operator.share(keys if keyed else None) == (len(shared) if keyed else 1)
+    for partition in range(len(shared)):
+        stands = beside_each([operator.edges(partition) for operator in operators], spec.looks_beyond or 0)
+        left: pa.RecordBatch | None = None
+        for operator, beside in zip(operators, stands, strict=True):
+            operator.meet(partition, beside)
+            if spec.carries:
+                [left] = over_the_wire([operator.carry(partition, left)])
     return [batch for operator in operators for batch in operator.finish()]
 
 
@@ -194,7 +207,10 @@ def test_state_of_some_keys_moves() -> None:
     spec = WindowSpec(data.schema, (0,), Ordering((SortKey(2),)), (RowNumber("place"),))
     source, target = Window(spec, run_rows=40), Window(spec)
     feed(source, 0, data)
-    moved = HashedKeys(frozenset(int(h) for h in hash_rows([pa.array(["a", None, "ß"])])))
+    # Who chooses among keys chooses among all that the order knows.
+    chosen = data.filter(pc.is_in(data["k"], pa.array(["a", None, "ß"])))
+    columns = [chosen.column(column).combine_chunks() for column in spec.ports[0].ordering.columns]  # type: ignore[union-attr]
+    moved = HashedKeys(frozenset(int(h) for h in hash_rows(columns)))
     before = source.state_bytes
     target.merge_state(over_the_wire(source.export_state(moved, remove=True)))
     assert 0 < source.state_bytes < before

@@ -61,8 +61,8 @@ REPORTS: list[Any] = [
     reports.BacklogSent(0, 1, 2**31 - 1, 17),
     reports.BacklogStayed(0, 1, 5, 2, ""),
     reports.ScatteredSent(0, 1, 2),
-    reports.RangeSorted(0, 65_535, 2**40, ROWS, NO_ROWS),
-    reports.RangeComputed(0, 65_535, ROWS),
+    reports.RangeSorted(0, 65_535, 130_000, 2**40, ROWS, NO_ROWS),
+    reports.RangeComputed(0, 65_535, 2, ROWS),
 ]
 ORDERS: list[Any] = [
     orders.Abort("the driver", "Ctrl-C"),
@@ -76,8 +76,8 @@ ORDERS: list[Any] = [
     orders.InputEnding(0, 1),
     orders.GatherScattered(0, 1),
     orders.EndInput(65_535, 1),
-    orders.MeetRanges(0, 0, 3, 2**40, 2**41, NO_ROWS, ROWS),
-    orders.GoOn(0, 0, 3, ROWS),
+    orders.MeetRanges(0, 0, 3, 1, 2**40, 2**41, NO_ROWS, ROWS),
+    orders.GoOn(0, 0, 3, 1, ROWS),
     orders.Replicate(*LAST_TRANSFER, 1, 2, (0, 2**64 - 1)),
     orders.Replicate(*LAST_TRANSFER, 1, 2, None),
     orders.Hold(*LAST_TRANSFER, 1, (5,), (2**31 - 1,), 2**32 - 1),

@@ -157,6 +157,10 @@ def test_limits_on_what_is_read_keep_ranges_even(tmp_path: Path, monkeypatch: py
         opened = _counting(patch)
         sample(scan, (1,), 0, HOSTS)
     assert len(opened) == 10, "of 500 rows each"
+    with monkeypatch.context() as patch:
+        opened = _counting(patch)
+        sample(scan, (1,), 0, HOSTS, 1_000)
+    assert len(opened) == 2
 
 
 def test_a_sample_is_small_and_evenly_spread(tmp_path: Path) -> None:

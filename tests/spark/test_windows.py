@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -214,6 +215,34 @@ def test_workers_have_ranges_of_one_partition(spark: SparkSession, rows_of_all: 
             assert "each worker has a range" in flow._explained()
             got = flow.toDF().collect()
         assert [repr(tuple(map(_same, row))) for row in got] == [repr(tuple(map(_same, row))) for row in df.collect()]
+
+
+@pytest.mark.parametrize("source", ["files", "rows of Spark's"])
+@pytest.mark.parametrize("rows_of_all", [0, 1, 1_500])
+def test_workers_share_the_partition_of_a_heavy_key(
+    spark: SparkSession, tmp_path: Path, rows_of_all: int, source: str
+) -> None:
+    """Three of them: null, NaN, and zeros of both signs. Orders have all of these too, and many peers."""
+    heavy = "IF(id % 20 = 0, double(id % 50), CASE id % 3 WHEN 0 THEN null WHEN 1 THEN double('NaN') ELSE z END)"
+    zeros = facts(spark, "double", max(rows_of_all, 1)).where(f"id < {rows_of_all}")
+    t = zeros.selectExpr("*", "IF(id % 2 = 0, 0.0D, -0.0D) AS z").selectExpr(f"{heavy} AS g", "k", "o", "v", "id")
+    if source == "files":
+        t.write.parquet(f"{tmp_path}/t")
+        t = spark.read.parquet(f"{tmp_path}/t")
+    t.createOrReplaceTempView("t")
+    near = "lag(v) {w}, lead(k, 40, 'none') {w}, row_number() {w}, rank() {w}, percent_rank() {w}, ntile(7) {w}"
+    so_far = f"{near}, dense_rank() {{w}}, sum(v) {{w}}, max(v) {{w}}, count(v) {{w}}, nth_value(v, 300) {{w}}"
+    by_peers = "rank() {w}, dense_rank() {w}, cume_dist() {w}, count(v) {w}, max(v) {w}"
+    windows = {
+        "PARTITION BY g ORDER BY o DESC NULLS LAST, id": near,
+        "PARTITION BY g ORDER BY o, id DESC": so_far,
+        "PARTITION BY g, id % 2 ORDER BY o NULLS LAST": by_peers,
+    }
+    for number, (window, functions) in enumerate(windows.items()):
+        df = select("t", spark, functions, window)
+        assert "of a heavy key each worker has a range" in flow_of(df)._explained()
+        with chaos(Doings(740 + number)), fast_control():
+            check(df, strategy="chaos", cost_s_per_row=0.0005, report_s=REPORT_S)
 
 
 def test_windows_above_and_below_other_operators(spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from reshape.exchange.tally import RouterCounts
+from reshape.operators.heavy_keys import most_heavy_keys
 from reshape.plan.physical import PhysicalPlan, Port
 from reshape.protocol.errors import MessageRefused
 from reshape.protocol.reports import (
@@ -55,9 +56,11 @@ def check_report(plan: PhysicalPlan, report: Report) -> None:  # noqa: PLR0912 -
             check.below("worker", report.worker, plan.workers)
             if plan.operators[report.operator].logic.looks_beyond is None:
                 check.refuse("operator", "one whose workers have ranges that know of each other", report.operator)
+            keyed = check.port(report.operator, 0).keys
+            check.below("partition", report.partition, most_heavy_keys(plan.workers) if keyed else 1)
         case Sampled():
             if check.port(report.operator, report.port).ordering is None:
-                check.refuse("port", "the input of a sort", report.port)
+                check.refuse("port", "an input with an order", report.port)
         case RouterCounted() | RouterEnded():
             check.port(report.operator, report.port)
             check.counts(report.counts)

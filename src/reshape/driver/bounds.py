@@ -1,4 +1,5 @@
-"""Bounds of sorts: made of the samples of all routers that have rows by then, and the same for all of them."""
+"""Bounds of sorts, and of the heavy keys of windows: made of the samples of all routers that have rows by then, and
+the same for all of them."""
 
 from __future__ import annotations
 
@@ -120,8 +121,8 @@ class SortBounds:
 
     def _agree(self, port: PortId) -> None:
         operator, number = port
-        ordering = self._plan.operators[operator].ports[number].ordering
-        assert ordering is not None
+        input = self._plan.operators[operator].ports[number]
+        assert input.ordering is not None
         with self._lock:
             samples = self._samples[port]
             if samples.agreed:
@@ -129,7 +130,7 @@ class SortBounds:
             samples.agreed = True
             rows = samples.rows
         try:
-            bounds = agree(rows, ordering, self._plan.workers)
+            bounds = agree(rows, input.ordering, self._plan.workers, input.keys)
         except Exception as error:
             self._fail(self._plan.operators[operator].label, f"{type(error).__name__}: {error}")
             return

@@ -1,5 +1,5 @@
-"""Ranges of an order: their bounds, and, where workers must know of each other, what is beside each when all are
-sorted."""
+"""Ranges of an order: their bounds, and, where workers must know of each other, what is beside each when all of one
+partition are sorted."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class RangeMeeting:
         self._plan = plan
         self._post = post
         self._lock = threading.Lock()
-        self._sorted: dict[int, dict[int, Edges]] = {operator.id: {} for operator in plan.operators}
+        self._sorted: dict[tuple[int, int], dict[int, Edges]] = {}  # by operator and partition
 
     def sorted(self, report: RangeSorted) -> None:
         """A worker has all of its range."""
-        of_workers = self._sorted[report.operator]
         with self._lock:
+            of_workers = self._sorted.setdefault((report.operator, report.partition), {})
             of_workers[report.worker] = Edges(report.rows, report.first, report.last)
             if len(of_workers) < self._plan.workers:
                 return
@@ -35,10 +35,12 @@ class RangeMeeting:
         ranges = beside_each([of_workers[worker] for worker in range(self._plan.workers)], reach)
         for worker, (host, beside) in enumerate(zip(self._plan.host_of_workers(), ranges, strict=True)):
             where = (beside.start, beside.total, beside.ahead, beside.behind)
-            self._post(host, MeetRanges(report.operator, 0, worker, *where))
+            self._post(host, MeetRanges(report.operator, 0, worker, report.partition, *where))
 
     def computed(self, report: RangeComputed) -> None:
         """The next worker goes on from what this one has left."""
         worker = report.worker + 1
         if worker < self._plan.workers:
-            self._post(self._plan.host_of_workers()[worker], GoOn(report.operator, 0, worker, report.carried))
+            self._post(
+                self._plan.host_of_workers()[worker], GoOn(report.operator, 0, worker, report.partition, report.carried)
+            )

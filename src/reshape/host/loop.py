@@ -119,6 +119,7 @@ class HostLoop:
                 self._read(order.source)
             case UseBounds():
                 self._outputs.set_bounds(order)
+                self._moves.set_bounds(order)
             case UseTable():
                 self._outputs.use_table(order)
             case Pause() | Resume():
@@ -211,14 +212,15 @@ class HostLoop:
         return False
 
     def _may_finish(self, worker: Worker) -> bool:
-        """Some workers have to know of each other before; an ordered result leaves worker by worker."""
+        """Some workers have to know of each other before; a result in one order leaves worker by worker."""
         if self._mode == "drop":
             return True
         operator, started = worker.operator, time.monotonic()
         with _named(worker):
             knows_others = self._moves.may_finish(worker)
         worker.steps.spend(time.monotonic() - started)
-        if not knows_others or operator.target is not None or operator.ports[0].ordering is None:
+        port = operator.ports[0]
+        if not knows_others or operator.target is not None or port.ordering is None or port.keys:
             return knows_others
         return all(other.done for other in self._workers.of(operator.id) if other.number < worker.number)
 

@@ -17,7 +17,7 @@ from reshape.protocol.errors import Aborted
 from reshape.protocol.link import FlowAddress
 from reshape.protocol.reports import Met, SourceRead, SplitGiven, SplitWanted
 from reshape.scan.reading import read_split, steps_of
-from reshape.scan.sampling import sample
+from reshape.scan.sampling import HEAVY_KEY_ROWS, sample
 from reshape.scan.scan import Scan
 from reshape.sender.source import HereToo, SourceTask
 
@@ -113,7 +113,10 @@ class Readers:
         """All rows that this host reads; a reader that is to stop raises, for an end would say that it has them all."""
         scan, target = self._scans[source], self._plan.source_target(source)
         if task.sampled_columns is not None:
-            task.offer(sample(scan, task.sampled_columns, self._host, self._plan.hosts))
+            operator, port = target
+            keyed = self._plan.operators[operator].ports[port].keys
+            most_rows = HEAVY_KEY_ROWS if keyed else None
+            task.offer(sample(scan, task.sampled_columns, self._host, self._plan.hosts, most_rows))
         steps = steps_of(scan)
         while True:
             self._check()

@@ -65,6 +65,11 @@ class Segments:
         """For each row the length of its segment."""
         return self.end - self.first
 
+    def between(self, first: int, last: int) -> Segments:
+        """The segments from one row to another; both are ends of segments."""
+        begin, end = np.searchsorted(self.starts, [first, last])
+        return Segments(self.starts[begin:end] - first, last - first)
+
     def pieces(self, rows: int) -> Iterator[tuple[int, int]]:
         """Ranges of whole segments with about so many rows; a segment that is much larger is a range of its own."""
         begin = 0

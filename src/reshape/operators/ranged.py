@@ -1,4 +1,5 @@
-"""Operators whose partitions are ranges of one order, and that must know of the other ranges before they finish.
+"""Operators that share partitions: each worker has a range of their order, and must know of the others before it
+finishes.
 
 A range tells the others how many rows it has, and its first and last ones; it hears where it stands among all, and
 which rows are next to it. What has to be computed in order goes from range to range: each goes on from what the one
@@ -36,21 +37,25 @@ class Beside:
 
 
 class RangedOperator(Operator):
-    """One that is asked for its edges when its input has ended, and is told what is beside it, before `finish`.
-
-    One that is told nothing has all rows.
+    """One that hears which partitions are shared when its input has ended, is asked for the edges of its range of each,
+    and is told what is beside it, before `finish`. Of a partition that it is told nothing about it has all rows.
     """
 
     @abstractmethod
-    def edges(self) -> Edges:
+    def share(self, keys: pa.RecordBatch | None) -> int:
+        """Partitions with these keys are shared, or, with None, the one of all rows; how many they are. In what follows
+        they are known by number."""
+
+    @abstractmethod
+    def edges(self, partition: int) -> Edges:
         """What the others must know of this range."""
 
     @abstractmethod
-    def meet(self, beside: Beside) -> None:
+    def meet(self, partition: int, beside: Beside) -> None:
         """This is where the range stands."""
 
     @abstractmethod
-    def carry(self, before: pa.RecordBatch | None) -> pa.RecordBatch:
+    def carry(self, partition: int, before: pa.RecordBatch | None) -> pa.RecordBatch:
         """Go on from what the range before has left, None for the first one; what the next one goes on from."""
 
 

@@ -23,7 +23,8 @@ from reshape.operators.base import Operator
 class PortSpec:
     """One port of an operator, fed by one of its inputs.
 
-    Rows find their owner by the hash of key columns, by their place in an order, or, with neither, at worker 0.
+    Rows find their owner by the hash of key columns, by their place in an order, or, with neither, at worker 0. With
+    both, an order that begins with the keys, it is by the hash of the key unless that is too heavy for one worker.
     ``after`` is the port that has to end first, as the probe side of a join waits for the build side. ``mutable``: its
     rows change the state that they meet (Table 1). ``role`` tells people what the input is to the operator.
     """
@@ -129,6 +130,10 @@ class Spec(ABC):
         """So many rows of the ranges beside its own a worker has to know before it can finish, for the operator is a
         :class:`reshape.operators.ranged.RangedOperator`; None where each worker finishes by itself."""
         return None
+
+    def undivided(self) -> Spec:
+        """The same where all rows of a key are at one worker when it finishes."""
+        return self
 
     @property
     def carries(self) -> bool:

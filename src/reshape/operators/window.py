@@ -1,14 +1,15 @@
 """Windows: every row keeps its columns and gets others that depend on the rows of its partition, in an order.
 
 The state is sorted runs of whole rows (Table 1), by partition and order. Helpers sort what they get; the owner merges
-their runs (§5.4), and all partitions are computed at once. Where all rows are one partition, each worker has a range of
-its order, and they compute it together.
+their runs (§5.4), and all partitions are computed at once. Of a partition that is too large for one worker, as that of
+all rows is, each worker has a range of its order, and they compute it together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -27,7 +28,7 @@ from reshape.operators.spec import Narrowed, PortSpec, Spec
 from reshape.operators.windows.carried import pack, unpack
 from reshape.operators.windows.description import OPERATOR, WindowFunction
 from reshape.operators.windows.frame import Stretch, Windows, changes
-from reshape.operators.windows.partition import Computed, Partition, end_of_peers, in_order
+from reshape.operators.windows.partition import Computed, OwnRange, Partition, end_of_peers, in_order, own_ranges
 
 # Rows that are computed together, of small partitions or of a large one: enough that the fixed cost of a function is
 # little, few enough for a cache.
@@ -48,6 +49,7 @@ class WindowSpec(Spec):
     keys: tuple[int, ...]
     ordering: Ordering | None
     functions: tuple[WindowFunction, ...]
+    divides: bool = True  # whether workers may share the partition of a heavy key
 
     @classmethod
     def examples(cls, schema: pa.Schema) -> tuple[Spec, ...]:
@@ -73,13 +75,20 @@ class WindowSpec(Spec):
 
     @property
     def ports(self) -> tuple[PortSpec, ...]:
-        return (PortSpec(keys=self.keys) if self.looks_beyond is None else PortSpec(ordering=self.ordering),)
+        return (PortSpec(keys=self.keys, ordering=None if self.looks_beyond is None else self.sorted_by),)
 
     @property
     def looks_beyond(self) -> int | None:
-        """Workers have ranges of one partition where all functions can be computed so."""
-        reach = self.reach
-        return None if self.keys or reach is None or reach > _MOST_BEYOND else reach
+        """Workers have ranges of one partition, or of those of heavy keys, where all functions can be computed so."""
+        reach, sorted_by = self.reach, self.sorted_by
+        if reach is None or reach > _MOST_BEYOND or sorted_by is None:
+            return None
+        # Rows of a key that are all equal in the order cannot be parted.
+        may_part = not self.keys or (self.divides and len(sorted_by.keys) > len(set(self.keys)))
+        return reach if may_part else None
+
+    def undivided(self) -> WindowSpec:
+        return replace(self, divides=False)
 
     @property
     def carries(self) -> bool:
@@ -156,8 +165,10 @@ class WindowSpec(Spec):
 
     def facts(self, shown: Callable[[pa.Field], str]) -> list[str]:
         keys = ", ".join(shown(self.schema.field(key)) for key in self.keys)
-        at = "at worker 0" if self.looks_beyond is None else "and each worker has a range of it"
-        lines = [f"keys: {keys}" if keys else f"keys: none; all rows are one partition, {at}"]
+        shares = self.looks_beyond is not None
+        at = "and each worker has a range of it" if shares else "at worker 0"
+        heavy = "; of a heavy key each worker has a range" if shares else ""
+        lines = [f"keys: {keys}{heavy}" if keys else f"keys: none; all rows are one partition, {at}"]
         if self.ordering is not None:
             order = (
                 f"{self.schema.field(key.column).name} {'asc' if key.ascending else 'desc'} "
@@ -173,7 +184,7 @@ class WindowSpec(Spec):
 
 
 class Window(RangedOperator):
-    """The partitions whose keys one worker owns, or one range of all rows."""
+    """The partitions whose keys one worker owns, and its ranges of those that workers share."""
 
     name: ClassVar[str] = OPERATOR
 
@@ -191,8 +202,7 @@ class Window(RangedOperator):
         self.spec = spec
         self._runs = SortedRuns(spec.schema, spec.sorted_by, run_rows)
         self._piece_rows = piece_rows
-        self._beside: Beside | None = None
-        self._computed_range: list[Computed] | None = None
+        self._ranges: list[OwnRange] = []
 
     def add(self, port: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._check_open(port)
@@ -201,13 +211,22 @@ class Window(RangedOperator):
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._check_finish()
-        pieces = self._pieces() if self._beside is None else self._range()
-        return chain.from_iterable(bounded(piece, self.output_rows) for piece in pieces)
+        return chain.from_iterable(bounded(piece, self.output_rows) for piece in self._pieces())
 
-    def edges(self) -> Edges:
-        size = len(self._runs.merged()[0])
+    def share(self, keys: pa.RecordBatch | None) -> int:
+        rows, order = self._runs.merged()
+        if keys is None:
+            self._ranges = [OwnRange(0, len(rows))]
+        else:
+            shared = KeyColumns(keys.columns, keys.num_rows)
+            self._ranges = own_ranges(shared, self._keys(dict.fromkeys(self.spec.keys)), order, self._partitions)
+        return len(self._ranges)
+
+    def edges(self, partition: int) -> Edges:
+        own = self._ranges[partition]
+        size = own.end - own.begin
         reach = min(self.spec.looks_beyond or 0, size)
-        return Edges(size, self._edge(0, reach), self._edge(size - reach, reach))
+        return Edges(size, self._edge(own.begin, reach), self._edge(own.end - reach, reach))
 
     def _edge(self, at: int, count: int) -> pa.RecordBatch:
         """Some rows of the order. They travel through the driver: columns that no other range looks at are null."""
@@ -219,19 +238,20 @@ class Window(RangedOperator):
         ]
         return record_batch(self.spec.schema, columns, count)
 
-    def meet(self, beside: Beside) -> None:
+    def meet(self, partition: int, beside: Beside) -> None:
         for rows in (beside.ahead, beside.behind):
             self._check_schema(rows, self.spec.schema)
-        self._beside = beside
+        self._ranges[partition].beside = beside
 
-    def carry(self, before: pa.RecordBatch | None) -> pa.RecordBatch:
+    def carry(self, partition: int, before: pa.RecordBatch | None) -> pa.RecordBatch:
         functions = self.spec.functions
         left: Mapping[Hashable, Any] = {} if before is None else unpack(before, functions)
         read = {column for function in functions for column in function.reads}
-        self._computed_range = []
-        for computed in self._stretches(self._own_range(), left, read):
+        own = self._ranges[partition]
+        own.computed = []
+        for computed in self._stretches(own.of(*self._runs.merged()), left, read):
             left = computed.after
-            self._computed_range.append(replace(computed, columns={}))  # taken again when they leave, with the others
+            own.computed.append(replace(computed, columns={}))  # taken again when they leave, with the others
         return pack(left, functions)
 
     @property
@@ -259,14 +279,34 @@ class Window(RangedOperator):
         """The first rows as they came, to be shown together with those that other workers have."""
         return self._runs.head(limit)
 
-    def _partitions(self, rows: Rows, order: Indices | None) -> Segments:
-        keys = KeyColumns([rows.columns[key] for key in self.spec.keys], len(rows))
-        return Segments.of_changes(changes(keys, np.arange(len(rows)) if order is None else order))
+    def _keys(self, numbers: Iterable[int]) -> KeyColumns:
+        rows, _ = self._runs.merged()
+        return KeyColumns([rows.columns[number] for number in numbers], len(rows))
+
+    @cached_property
+    def _partitions(self) -> Segments:
+        rows, order = self._runs.merged()
+        return Segments.of_changes(
+            changes(self._keys(self.spec.keys), np.arange(len(rows)) if order is None else order)
+        )
 
     def _pieces(self) -> Iterator[pa.RecordBatch]:
-        """All partitions: small ones together, a large one in stretches where its functions allow it."""
+        """All rows in their order."""
+        at = 0
+        for own in sorted(self._ranges, key=lambda own: (own.begin, own.end)):
+            if own.beside is not None:
+                yield from self._wholes(at, own.begin)
+                yield from self._range(own)
+                at = own.end
+        yield from self._wholes(at, len(self._runs.merged()[0]))
+
+    def _wholes(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
+        """Whole partitions: small ones together, a large one in stretches where its functions allow it."""
+        if first >= last:
+            return
         (rows, order), reach = self._runs.merged(), self.spec.reach
-        for begin, end in self._partitions(rows, order).pieces(self._piece_rows):
+        for start, stop in self._partitions.between(first, last).pieces(self._piece_rows):
+            begin, end = first + start, first + stop
             if reach is None or reach > self._piece_rows or end - begin <= 2 * self._piece_rows:
                 yield self._whole(rows, order, begin, end)
             else:
@@ -274,20 +314,14 @@ class Window(RangedOperator):
                 partition = Partition(rows, order, begin, end, begin, end)
                 yield from map(self._batch, self._stretches(partition, {}, range(len(self.spec.schema))))
 
-    def _range(self) -> Iterator[pa.RecordBatch]:
-        """The worker's own range of all rows."""
-        every, own = range(len(self.spec.schema)), self._own_range()
-        if self._computed_range is None:
-            yield from map(self._batch, self._stretches(own, {}, every))
+    def _range(self, own: OwnRange) -> Iterator[pa.RecordBatch]:
+        """The worker's own range of a partition."""
+        every, partition = range(len(self.spec.schema)), own.of(*self._runs.merged())
+        if own.computed is None:
+            yield from map(self._batch, self._stretches(partition, {}, every))
             return
-        for computed in self._computed_range:
-            yield self._batch(replace(computed, columns=own.columns(every, computed.first, computed.end)))
-
-    def _own_range(self) -> Partition:
-        (rows, order), beside = self._runs.merged(), self._beside
-        assert beside is not None
-        begin = -beside.start
-        return Partition(rows, order, 0, len(rows), begin, begin + beside.total, beside.ahead, beside.behind)
+        for computed in own.computed:
+            yield self._batch(replace(computed, columns=partition.columns(every, computed.first, computed.end)))
 
     def _whole(self, rows: Rows, order: Indices | None, begin: int, end: int) -> pa.RecordBatch:
         """Some whole partitions with their functions."""

@@ -7,9 +7,11 @@ from reshape.plan.physical import PhysicalPlan
 
 
 def result_columns(plan: PhysicalPlan, operator: int, port: int) -> tuple[int, ...] | None:
-    """The columns of the result that hold the keys of this input; None when they do not reach it unchanged."""
-    at, columns = plan.operators[operator], plan.operators[operator].ports[port].keys
-    if not columns:
+    """The columns of the result that hold the keys of this input; None when they do not reach it unchanged, or when
+    a key may have several owners."""
+    at, input = plan.operators[operator], plan.operators[operator].ports[port]
+    columns = input.keys
+    if not columns or input.ordering is not None:
         return None
     while True:
         passed = [at.logic.passes(port, column) for column in columns]

@@ -20,7 +20,8 @@ ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One input of an operator: rows find their owner by the hash of key columns or by their place in an order.
+    """One input of an operator: rows find their owner by the hash of key columns or by their place in an order; with
+    both, by the hash unless a key is heavy (:class:`reshape.operators.spec.PortSpec`).
 
     ``sources`` and ``operators`` are the producers; a union has several. ``after`` is the port that has to end first,
     as the probe side of a join waits for the build side. ``mutable``: its rows change the state that they meet (§5.1).

@@ -44,7 +44,7 @@ class Planner:
             # Rows of a union that come straight from a source have to pass through a worker to be part of the result.
             keys = tuple(number for number, field in enumerate(root.schema) if comparable(field.type))
             self._add(RelaySpec(root.schema, keys, "union"), (replace(rows, operators=()),))
-        return PhysicalPlan(name, tuple(self._operators), hosts, workers)
+        return PhysicalPlan(name, tuple(map(self._as_followed, self._operators)), hosts, workers)
 
     def _place(self, node: Node) -> _Output:
         match node:
@@ -89,6 +89,19 @@ class Planner:
             )
         )
         return _Output(spec.output_schema, operators=(number,))
+
+    def _as_followed(self, operator: PhysicalOperator) -> PhysicalOperator:
+        """Where something downstream needs the rows of a key in their order, they are not divided among workers."""
+        below: PhysicalOperator | None = operator
+        while below is not None and below.ordered is None:
+            below = None if below.target is None else self._operators[below.target[0]]
+        if below is None:
+            return operator
+        spec = operator.logic.undivided()
+        ports = zip(operator.ports, spec.ports, strict=True)
+        return replace(
+            operator, logic=spec, ports=tuple(replace(port, ordering=wanted.ordering) for port, wanted in ports)
+        )
 
     def _add_function(self, operator: int, node: MapNode) -> None:
         before = self._operators[operator]

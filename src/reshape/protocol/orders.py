@@ -50,7 +50,7 @@ class UseTable:
 
 @dataclass(frozen=True, slots=True)
 class UseBounds:
-    """The ranges of a sort: one row of key columns for each bound."""
+    """The ranges of a sort, or of each heavy key of a window: one row of the columns of its order for each bound."""
 
     operator: Index
     port: Index
@@ -92,9 +92,11 @@ class EndInput(InputOrder):
 
 @dataclass(frozen=True, slots=True)
 class MeetRanges(InputOrder):
-    """All ranges are sorted: so many rows are in those before a worker's, and in all; these are next to it."""
+    """All ranges of a partition are sorted: so many rows are in those before a worker's, and in all; these are next to
+    it."""
 
     worker: Index
+    partition: Count
     start: Count
     total: Count
     ahead: pa.RecordBatch
@@ -106,6 +108,7 @@ class GoOn(InputOrder):
     """This is what the range before a worker's has left."""
 
     worker: Index
+    partition: Count
     carried: pa.RecordBatch
 
 

@@ -192,7 +192,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Keys of rows that a router has, or will have, for a sort."""
+    """Keys of rows that a router has, or will have, for an input with an order."""
 
     operator: Index
     port: Index
@@ -278,10 +278,12 @@ class ScatteredSent:
 
 @dataclass(frozen=True, slots=True)
 class RangeSorted:
-    """A worker has all rows of its range, in order: so many, and these are the first and the last of them."""
+    """A worker has all rows of its range of a partition, in order: so many, and these are the first and the last of
+    them. Partitions are counted as the bounds have them."""
 
     operator: Index
     worker: Index
+    partition: Count
     rows: Count
     first: pa.RecordBatch
     last: pa.RecordBatch
@@ -293,6 +295,7 @@ class RangeComputed:
 
     operator: Index
     worker: Index
+    partition: Count
     carried: pa.RecordBatch
 
 

@@ -29,26 +29,35 @@ _MORE_FOR_FILTERS = 4
 # key of different strings twice that.
 _MOST_GROUPS = 32
 _MOST_STORED_ROWS = 2_000_000
+# A key that is too heavy for one worker shows in fewer rows, and most inputs with keys have none.
+HEAVY_KEY_ROWS = 262_144
 _BATCH_ROWS = 262_144
 # The same sample each time.
 _SEED = 20
 
 
-def sample(scan: Scan, outputs: Sequence[int], host: int, hosts: int) -> pa.RecordBatch:
-    """These output columns of rows that are evenly spread over this host's share of the splits."""
+def sample(
+    scan: Scan, outputs: Sequence[int], host: int, hosts: int, most_stored_rows: int | None = None
+) -> pa.RecordBatch:
+    """These output columns of rows that are evenly spread over this host's share of the splits. So many stored rows are
+    decoded, about, but one row group at least."""
+    most_stored_rows = _MOST_STORED_ROWS if most_stored_rows is None else most_stored_rows
     narrow = narrowed(scan, outputs)
     share = scan.splits[host::hosts]
-    chosen = _chosen(share)
+    chosen = _chosen(share, most_stored_rows)
     rows = _wanted_rows(scan, share, hosts)
     weights = [_weight(split) for split in chosen]
     groups = max(1, _MOST_GROUPS // max(1, len(chosen)))
+    most_rows = most_stored_rows // max(1, len(chosen))
     # Whole rows for each split, their sum without an error that grows.
     marks = np.rint(np.cumsum([0, *weights]) * (rows / max(1, sum(weights)))).astype(np.int64)
     steps = steps_of(narrow)
     parts = [narrow.schema.empty_table().combine_chunks()]
     for split, wanted in zip(chosen, np.diff(marks).tolist(), strict=True):
         if wanted:
-            parts.append(pa.Table.from_batches(_split_sample(narrow, steps, split, wanted, groups), narrow.schema))
+            parts.append(
+                pa.Table.from_batches(_split_sample(narrow, steps, split, wanted, groups, most_rows), narrow.schema)
+            )
     batches = pa.concat_tables(parts).combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], narrow.schema)
 
@@ -64,22 +73,25 @@ def _wanted_rows(scan: Scan, share: Sequence[Split], hosts: int) -> float:
     return float(in_all * sum(map(_weight, share)) / max(1, sum(map(_weight, scan.splits))))
 
 
-def _chosen(share: Sequence[Split]) -> list[Split]:
+def _chosen(share: Sequence[Split], most_stored_rows: int) -> list[Split]:
     """Evenly spaced splits of a share, as many as may be read."""
     stored = sum(split.rows or 0 for split in share)
     count = min(len(share), _MOST_GROUPS)
-    if stored > _MOST_STORED_ROWS:
-        count = min(count, max(1, len(share) * _MOST_STORED_ROWS // stored))
+    if stored > most_stored_rows:
+        count = min(count, max(1, len(share) * most_stored_rows // stored))
     return [share[number] for number in _spread(count, len(share)).tolist()]
 
 
-def _split_sample(scan: Scan, steps: Steps, split: Split, wanted: int, most_groups: int) -> Iterator[pa.RecordBatch]:
+def _split_sample(
+    scan: Scan, steps: Steps, split: Split, wanted: int, most_groups: int, most_rows: int
+) -> Iterator[pa.RecordBatch]:
     with opened(scan, split) as parquet:
         groups = groups_between(parquet.metadata, split.start, split.end)
         held = _rows_of(parquet, groups)
         groups = groups_to_read(parquet.metadata, groups, scan, parquet.stored)
         # Groups that no row comes from have their part of the sample too: it is empty.
         wanted = -(-wanted * _rows_of(parquet, groups) // max(1, held))
+        most_groups = min(most_groups, max(1, len(groups) * most_rows // max(1, _rows_of(parquet, groups))))
         groups = [groups[number] for number in _spread(min(most_groups, len(groups)), len(groups)).tolist()]
         places = _scattered(wanted, _rows_of(parquet, groups))
         begin = 0

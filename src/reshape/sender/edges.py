@@ -28,7 +28,8 @@ def router_name(sender: int, host: int) -> str:
 def make_router(
     edge: Edge, send: Callable[[int, pa.RecordBatch, Envelope], None], offer: Callable[[pa.RecordBatch], None]
 ) -> AnyRouter:
-    """A router by hash, or by range once the bounds are known; ``offer`` gives the driver a sample for them."""
+    """A router by hash, or by range once the bounds are known, or by both; ``offer`` gives the driver a sample
+    for them."""
 
     def make(partitioner: Partitioner, *, combined: bool = False) -> Router:
         tally = (
@@ -47,7 +48,7 @@ def make_router(
         rows = HashPartitioner(edge.input.keys, workers) if keys else OnePartition()
         return CombiningRouter(edge.combine, make(groups, combined=True), make(rows))
     if edge.input.ordering is not None:
-        return RangeRouter(edge.input.ordering, make, offer)
+        return RangeRouter(edge.input.ordering, make, offer, edge.input.keys, len(edge.hosts))
     if not edge.input.keys:
         return make(OnePartition())
     return make(HashPartitioner(edge.input.keys, len(edge.hosts)))

@@ -1,4 +1,6 @@
-"""Ranges of a sort: bounds come from samples of rows, agreed upon by way of the driver.
+"""Ranges of an order: bounds come from samples of rows, agreed upon by way of the driver.
+
+A sort cuts all of its rows into ranges, a window with keys only those of keys that are too heavy for one owner.
 
 A router keeps its rows until the bounds are there. Whoever reads the rows from files by itself samples all of them
 beforehand; any other router offers a sample of its first rows. The driver takes the samples that there are by then and
@@ -18,11 +20,12 @@ from reshape.control.routing import RoutingTable
 from reshape.errors import FlowFailed
 from reshape.exchange.router import Hashes, Partitioner, Router, Workers
 from reshape.exchange.tally import NO_COUNTS, RouterCounts
-from reshape.kernels.hashing import hash_rows
+from reshape.kernels.hashing import hash_rows, owners
 from reshape.kernels.ordering import Ordering
 from reshape.protocol.link import LOST_AFTER_S
 
 if TYPE_CHECKING:
+    from reshape.operators.heavy_keys import HeavyKeys
     from reshape.operators.range_bounds import RangeBounds
 
 # Enough for bounds within some percent of even ranges; a few kilobytes on the control line.
@@ -44,6 +47,23 @@ class RangePartitioner:
         return owner, hash_rows([batch.column(column) for column in self._columns]) if self.hashing else None
 
 
+class HeavyKeyPartitioner:
+    """Owner by the hash of a key, and for heavy keys by place in the order. Who chooses among keys chooses among all
+    that the order knows: so each of them has one owner."""
+
+    def __init__(self, heavy: HeavyKeys, keys: tuple[int, ...], workers: int) -> None:
+        self._heavy = heavy
+        self._keys = keys
+        self._workers = workers
+        self.hashing = False
+
+    def partition(self, batch: pa.RecordBatch) -> tuple[Workers, Hashes | None]:
+        hashes = hash_rows([batch.column(column) for column in self._keys])
+        owner = self._heavy.spread(batch, owners(hashes, self._workers), hashes)
+        columns = self._heavy.ordering.columns
+        return owner, hash_rows([batch.column(column) for column in columns]) if self.hashing else None
+
+
 def sample_of(batch: pa.RecordBatch, ordering: Ordering) -> pa.RecordBatch:
     """Key columns of evenly spaced rows."""
     step = max(1, batch.num_rows // SAMPLE_ROWS)
@@ -52,12 +72,20 @@ def sample_of(batch: pa.RecordBatch, ordering: Ordering) -> pa.RecordBatch:
 
 
 class RangeRouter:
-    """A router that waits for its bounds. ``bounds`` may be set from another thread."""
+    """A router that waits for its bounds, which may be set from another thread. With ``keys`` they are those of heavy
+    keys, and all others have their owner among so many ``workers`` by hash."""
 
     def __init__(
-        self, ordering: Ordering, make: Callable[[Partitioner], Router], offer: Callable[[pa.RecordBatch], None]
+        self,
+        ordering: Ordering,
+        make: Callable[[Partitioner], Router],
+        offer: Callable[[pa.RecordBatch], None],
+        keys: tuple[int, ...] = (),
+        workers: int = 1,
     ) -> None:
         self._ordering = ordering
+        self._keys = keys
+        self._workers = workers
         self._make = make
         self._offer = offer
         self._kept: list[pa.RecordBatch] = []
@@ -67,7 +95,7 @@ class RangeRouter:
         self._given_up: str | None = None
         self._offered = False
         self._table: RoutingTable | None = None
-        self._partitioner: RangePartitioner | None = None
+        self._partitioner: RangePartitioner | HeavyKeyPartitioner | None = None
 
     def set_bounds(self, bounds: pa.RecordBatch) -> None:
         self._bounds = bounds
@@ -131,12 +159,8 @@ class RangeRouter:
 
     def _drain(self) -> Router:
         if self._router is None:
-            # Imported late: senders of other edges are spared pandas, half of a task's start-up time.
-            from reshape.operators.range_bounds import RangeBounds
-
             assert self._bounds is not None
-            columns = self._ordering.columns
-            self._partitioner = RangePartitioner(RangeBounds(self._ordering, self._bounds), columns)
+            self._partitioner = self._partitioned_by(self._bounds)
             self._router = self._make(self._partitioner)
             self._partitioner.hashing = self._router.tally is not None
             if self._table is not None:
@@ -146,13 +170,27 @@ class RangeRouter:
             self._router.route(batch)
         return self._router
 
+    def _partitioned_by(self, bounds: pa.RecordBatch) -> RangePartitioner | HeavyKeyPartitioner:
+        # Imported late: senders of other edges are spared pandas, half of a task's start-up time.
+        if self._keys:
+            from reshape.operators.heavy_keys import HeavyKeys
 
-def agree(samples: list[pa.RecordBatch], ordering: Ordering, ranges: int) -> pa.RecordBatch:
-    """Bounds from samples of key columns."""
+            heavy = HeavyKeys(self._ordering, len(set(self._keys)), bounds)
+            return HeavyKeyPartitioner(heavy, self._keys, self._workers)
+        from reshape.operators.range_bounds import RangeBounds
+
+        return RangePartitioner(RangeBounds(self._ordering, bounds), self._ordering.columns)
+
+
+def agree(samples: list[pa.RecordBatch], ordering: Ordering, ranges: int, keys: tuple[int, ...] = ()) -> pa.RecordBatch:
+    """Bounds from samples of the columns of an ordering; with ``keys``, at its front, those of heavy keys."""
+    from reshape.operators.heavy_keys import HeavyKeys
     from reshape.operators.range_bounds import RangeBounds
 
     of_sample = Ordering(
         tuple(type(key)(index, key.ascending, key.nulls_first) for index, key in enumerate(ordering.keys))
     )
     together = pa.concat_batches(samples)
+    if keys:
+        return HeavyKeys.from_sample(together, of_sample, len(set(keys)), ranges).bounds
     return RangeBounds.from_sample(together, of_sample, ranges).bounds

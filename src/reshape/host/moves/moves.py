@@ -32,6 +32,7 @@ from reshape.protocol.orders import (
     MoveOrder,
     Replicate,
     SendBacklog,
+    UseBounds,
     Withdraw,
 )
 from reshape.protocol.reports import Report
@@ -58,7 +59,7 @@ class HostMoves:
         self._hand_overs = KeyMoves(plan, workers, queues, self._copies, carrier)
         self._backlog = BacklogMoves(workers, queues, carrier)
         self._scattered = ScatteredParts(workers, self.intake, carrier)
-        self._neighbours = Neighbours(carrier.report)
+        self._neighbours = Neighbours(plan, carrier.report)
 
     def obey(self, order: MoveOrder) -> None:
         match order:
@@ -82,6 +83,10 @@ class HostMoves:
                 self._neighbours.go_on(order)
             case _:
                 assert_never(order)
+
+    def set_bounds(self, order: UseBounds) -> None:
+        """The bounds of an input tell which partitions workers share."""
+        self._neighbours.set_bounds(order)
 
     def may_finish(self, worker: Worker) -> bool:
         """Does a worker whose input has ended know all that it needs of other workers?"""
