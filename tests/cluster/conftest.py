@@ -26,8 +26,9 @@ LEFT_OUT = "flows on several machines were not tried"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    texts = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
-    for why in sorted({text.partition(LEFT_OUT)[2].strip(": '()") for text in texts if LEFT_OUT in text}):
+    places = [report.longrepr for report in terminalreporter.stats.get("skipped", [])]  # file, line and reason
+    texts = [str(place[-1]) for place in places if isinstance(place, tuple)]
+    for why in sorted({text.partition(f"{LEFT_OUT}: ")[2] for text in texts if LEFT_OUT in text}):
         terminalreporter.write_line(f"{LEFT_OUT}: {why}")
 
 
