@@ -106,5 +106,13 @@ add_browser() {
 }
 add_browser
 
+# Tests on several machines make them of network namespaces, which only root can.
+add_iproute() {
+    if command -v ip >/dev/null || [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then return; fi
+    say "installing iproute2, for the tests on several machines"
+    apt_install iproute2 || say "apt-get could not install iproute2; install it by hand to run the tests on several machines"
+}
+add_iproute
+
 touch "$stamp"
 say "done; the command is $venv/bin/reshape"

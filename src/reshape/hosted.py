@@ -68,13 +68,13 @@ class HostedFlow:
 
     def plan(self) -> PhysicalPlan:
         """Its operators on hosts. How many these are depends on what else there is in the session."""
-        settings, hosts = self.settings, self.settings.hosts
+        settings, hosts, spare = self.settings, self.settings.hosts, 0
         if hosts is None:
-            hosts = default_hosts(self.tree.spark, self._by_spark)
+            hosts, spare = default_hosts(self.tree.spark, self._by_spark)
             hosts = hosts if settings.workers is None else min(hosts, settings.workers)
         planner = Planner(self._tuned, combine=settings.combine)
         plan = planner.plan(self.tree.node, settings.name, hosts, settings.workers or 2 * hosts)
-        return replace(plan, report_s=settings.report_s, ordered=settings.ordered)
+        return replace(plan, report_s=settings.report_s, ordered=settings.ordered, spare_hosts=spare)
 
     def _tuned(self, label: str, own: Mapping[str, object]) -> tuple[Balancing, float]:
         """What the plan itself asks for beats what people do."""
@@ -87,7 +87,8 @@ class HostedFlow:
     def slots(self) -> FlowSlots:
         """What it would take of the session."""
         reads = flows_of(self.tree.spark.sparkContext).read_by(self._by_spark)
-        return FlowSlots(self.settings.name, self.plan().hosts, bool(self._by_spark), reads)
+        plan = self.plan()
+        return FlowSlots(self.settings.name, plan.hosts, bool(self._by_spark), reads, plan.spare_hosts)
 
     def explained(self) -> str:
         readings = [source.described for source in self.sources]

@@ -21,16 +21,19 @@ def flow(name: str, hosts: int, *reads: FlowSlots, sources: bool = True) -> Flow
 
 def test_two_results_of_default_flows_can_meet_in_one_job() -> None:
     for slots in range(3, 40):
-        first = flow("first", hosts_beside_sources(slots))
-        second = flow("second", hosts_beside_sources(slots, alone=False))
+        hosts, spare = hosts_beside_sources(slots)
+        first, second = (FlowSlots(name, hosts, True, spare=spare) for name in ("first", "second"))
         assert can_end([first, second], slots), slots
-        assert min(first.hosts, second.hosts) >= slots // 2, "fewer than half would waste what the session has"
+        assert can_end([first, second, flow("third", slots // 2 + 1)], slots) or slots <= 3
+        assert hosts >= slots // 2, "fewer than half would waste what the session has"
+        assert slots - hosts >= min(2, slots // 2), "a single slot for sources is too little"
 
 
 def test_a_default_flow_leaves_room_for_one_that_reads_its_result() -> None:
     for slots in range(3, 40):
-        inner = flow("inner", hosts_beside_sources(slots))
-        outer = flow("outer", hosts_beside_sources(slots, [inner]), inner)
+        hosts, spare = hosts_beside_sources(slots)
+        inner = FlowSlots("inner", hosts, True, spare=spare)
+        outer = flow("outer", hosts_beside_sources(slots, [inner])[0], inner)
         assert can_end([inner], slots - outer.hosts), slots
         assert outer.least <= slots
 
@@ -48,6 +51,16 @@ def test_a_default_flow_leaves_room_for_one_that_reads_its_result() -> None:
 )
 def test_flows_end_if_there_is_room_for_all_or_for_one(hosts: tuple[int, ...], slots: int, ends: bool) -> None:
     assert can_end([flow(f"f{number}", each) for number, each in enumerate(hosts)], slots) is ends
+
+
+def test_tasks_to_spare_keep_a_second_flow_from_starting() -> None:
+    """They are gone when it would start: two hosts hold half of four slots, and three are wanted."""
+    first, second = (FlowSlots(name, 2, True, spare=1) for name in ("first", "second"))
+    assert (first.to_start, first.least) == (3, 3)
+    assert can_end([first, second], 4)
+    assert can_end([first], 3)
+    assert not can_end([first], 2)
+    assert not can_end([first, flow("its own", 2)], 4), "it would find two free"
 
 
 def test_flows_that_read_by_themselves_wait_for_nobody() -> None:

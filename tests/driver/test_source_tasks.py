@@ -69,7 +69,9 @@ def test_shuffle_files_that_another_task_has_missed_explain_a_second_run() -> No
     assert books.again == [("source-0-3", RunAgain(FETCH.split("\n", maxsplit=1)[0], True))]
 
 
-@pytest.mark.parametrize("fates", [[], [TaskFate(40, False, None), TaskFate(52, False, None)]])
+@pytest.mark.parametrize(
+    "fates", [[], [TaskFate(40, False, None), TaskFate(52, False, None)], [TaskFate(52, False, None)]]
+)
 def test_a_second_run_that_spark_does_not_explain_is_a_loss(fates: list[TaskFate]) -> None:
     """Books that are late or lost, or a stage that is run again while the first task is still at work."""
     books = Books(*fates)
@@ -87,6 +89,23 @@ def test_a_speculative_copy_waits_and_sends_nothing() -> None:
     books.tasks.close()
     assert books.begins(AGAIN) is None
     assert books.again == []
+
+
+def test_a_copy_may_ask_before_the_slow_task_itself() -> None:
+    books = Books(TaskFate(52, False, None), TaskFate(40, True, None))
+    assert books.begins(FIRST) == MayBegin(True)
+    assert books.begins(AGAIN) == MayBegin(False)
+    books.tasks.ended("source-0-3")
+    del books.fates[1]  # the copy has ended well, and Spark is about to end the task itself
+    assert books.begins(AGAIN) == MayBegin(False)
+    assert books.again == []
+
+
+def test_a_copy_that_is_lost_is_not_replaced_by_the_task_itself() -> None:
+    books = Books(TaskFate(52, False, None), TaskFate(40, True, CRASH))
+    books.begins(FIRST)
+    assert books.begins(AGAIN) is None
+    assert [why.lost for _, why in books.again] == [True]
 
 
 def test_a_speculative_copy_of_a_task_that_is_lost_does_not_take_its_place() -> None:

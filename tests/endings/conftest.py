@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -24,24 +25,33 @@ DRIVER = Path(__file__).with_name("driver.py")
 class Watched:
     """A driver process and everything that it has started."""
 
-    def __init__(self, master: str, directory: Path, script: Path = DRIVER) -> None:
-        self.mark = uuid.uuid4().hex
+    def __init__(
+        self,
+        master: str,
+        directory: Path,
+        script: Path = DRIVER,
+        *,
+        within: Callable[[list[str]], list[str]] = list,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """``within`` makes a command one that runs on another machine; ``environment`` is more of it."""
+        self.mark = environment.get(MARK) or uuid.uuid4().hex
         self.local_dir = directory / "local"
         self.local_dir.mkdir()
         self._directory = directory
         self._gates = 0
         self._unanswered = 1
         self.gate = directory / "gate"
-        environment = {**os.environ, MARK: self.mark, "SPARK_LOCAL_DIRS": "", "SPARK_WORKER_DIR": str(directory)}
-        del environment["SPARK_LOCAL_DIRS"]
+        variables = {**os.environ, MARK: self.mark, "SPARK_WORKER_DIR": str(directory), **environment}
+        variables.pop("SPARK_LOCAL_DIRS", None)
         self._log = (directory / "driver.log").open("w")
         self.process = subprocess.Popen(
-            [sys.executable, str(script), master, str(self.local_dir)],
+            within([sys.executable, str(script), master, str(self.local_dir)]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            env=environment,
+            env=variables,
             cwd=directory,
             start_new_session=True,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from reshape.exchange.transport.crew import Crew
 from reshape.exchange.transport.listener import Listener
 from reshape.exchange.transport.receiving import Receiver
 from reshape.exchange.transport.streams import Outlet
-from reshape.exchange.wire import Envelope, StreamName
+from reshape.exchange.wire import Envelope, Kind, Slice, StreamName
 
 SECRET = "a-secret-of-this-run"
 # Only what hangs takes as long.
@@ -56,7 +56,11 @@ class Taking(Receiver):
 def test_ipv6() -> None:
     with listening("::1") as listener:
         assert listener.location == f"tcp://[::1]:{listener.port}"
-        assert call(connect(listener.location, Access(SECRET)), "size", bytes(3 * MB), SOON_S) == str(3 * MB).encode()
+        client = connect(listener.location, Access(SECRET))
+        assert call(client, "size", bytes(3 * MB), SOON_S) == str(3 * MB).encode()
+        batch = pa.record_batch({"v": [1, 2, 3]})
+        with closing(Outlet(client, StreamName("run", 1, "source-0-0", 0, 0), batch.schema)) as outlet:
+            outlet.send(batch, Envelope(Kind.ROWS, 0, 0, slices=(Slice(0, 0, 3),)))
     assert resolved("[::1]") == resolved("::1") == "::1"
     assert resolved(LOCAL) == LOCAL
 

@@ -104,8 +104,18 @@ def test_two_results_in_one_job(
     assert within(meet(a, b).count) == rows
 
 
-def test_a_flow_that_reads_the_result_of_another(spark: SparkSession, within: Within) -> None:
-    inner = totals(spark, "inner", hosts=2).toDF().where("count > 1")
+def test_results_that_have_been_there_before_meet_later(spark: SparkSession, within: Within) -> None:
+    """Each has two hosts of four slots: neither is known to be met by the other when it is made."""
+    a = totals(spark, "a").toDF()
+    assert within(a.count) == 10
+    b = totals(spark, "b").toDF().withColumnRenamed("count", "other")
+    assert within(b.count) == 10
+    assert within(a.join(b, "k").count) == 10
+
+
+@pytest.mark.parametrize("hosts", [{}, {"hosts": 2}], ids=["as it is", "two hosts"])
+def test_a_flow_that_reads_the_result_of_another(spark: SparkSession, within: Within, hosts: dict[str, int]) -> None:
+    inner = totals(spark, "inner", **hosts).toDF().where("count > 1")
     outer = reshape.flow(inner, name="outer").groupBy("k").count().toDF()
     assert within(outer.count) == 10
 

@@ -70,7 +70,8 @@ class LaunchedFlow:
         flows = flows_of(spark.sparkContext)
         run = uuid.uuid4()
         self.identity = QueryIdentity(_flow_id(plan, sources), str(run), plan.name)
-        slots = FlowSlots(unique_name(plan.name, run), plan.hosts, bool(by_spark), flows.read_by(by_spark))
+        reads = flows.read_by(by_spark)
+        slots = FlowSlots(unique_name(plan.name, run), plan.hosts, bool(by_spark), reads, plan.spare_hosts)
         check(spark, slots)
         stop_flows_on_interrupt(_interrupt)
         shipping.ship(spark.sparkContext)
@@ -91,8 +92,8 @@ class LaunchedFlow:
         packing = None if giving == "rows" else Packing(folder)
         schema = to_spark(plan.output) if shown is None else shown
         hosts = cluster.hosts(settings, schema, local=is_local(spark), packing=packing)
-        service.keep_while(attempts.name, can_run := runnable(hosts), partial(_remove, folder))
-        flows.add(attempts, slots, can_run)
+        service.keep_while(attempts.name, runnable(hosts), partial(_remove, folder))
+        flows.add(attempts, slots)
         # Without an exchange behind it, a barrier stage cannot serve actions that want some of its partitions only.
         self.flows = flows
         self.slots = slots

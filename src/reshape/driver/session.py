@@ -133,11 +133,11 @@ def too_few_slots(spark: SparkSession, flow: FlowSlots) -> TooFewSlots:
     return TooFewSlots(have, flow.hosts, flow.sources, advice, tuple((read.name, read.hosts) for read in flow.reads))
 
 
-def default_hosts(spark: SparkSession, by_spark: Sequence[DataFrame] = ()) -> int:
-    """For a flow of which Spark reads these sources. Where it reads none, all slots, but no more than cores: a local
-    session has more slots than cores, and hosts do not wait for each other much."""
+def default_hosts(spark: SparkSession, by_spark: Sequence[DataFrame] = ()) -> tuple[int, int]:
+    """For a flow of which Spark reads these sources; and tasks to spare. Where it reads none, all slots, but no more
+    than cores: a local session has more slots than cores, and hosts do not wait for each other much."""
     flows = flows_of(spark.sparkContext)
     have = flows.slots()
     if by_spark:
-        return hosts_beside_sources(have, flows.read_by(by_spark), alone=not flows.has_others())
-    return min(have, cores().slots) if is_local(spark) else have
+        return hosts_beside_sources(have, flows.read_by(by_spark))
+    return min(have, cores().slots) if is_local(spark) else have, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from reshape.driver.slot_use import SlotUse, look
@@ -33,7 +33,6 @@ class SessionFlows:
         # Weakly, here and below: a flow is forgotten when nobody can run it, a session when it has been stopped.
         self._context = weakref.ref(context)
         self._flows: weakref.WeakKeyDictionary[Attempts, FlowSlots] = weakref.WeakKeyDictionary()
-        self._runnable: weakref.WeakKeyDictionary[Attempts, Callable[[], bool]] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
         self.most_slots = 0  # that were ever there
         self.watch = SlotWatch(self._look, self._patience_s)
@@ -46,23 +45,15 @@ class SessionFlows:
         self.most_slots = max(self.most_slots, slots)
         return slots
 
-    def add(self, attempts: Attempts, flow: FlowSlots, runnable: Callable[[], bool]) -> None:
-        """A flow whose result an action may ask for, as long as it is ``runnable``."""
+    def add(self, attempts: Attempts, flow: FlowSlots) -> None:
+        """A flow whose result an action may ask for."""
         with self._lock:
             self._flows[attempts] = flow
-            self._runnable[attempts] = runnable
 
     def keeps_result(self, attempts: Attempts) -> None:
         """A started flow has ended: Spark has its rows, so that what reads them needs no hosts; or nobody gets them."""
         with self._lock:
             self._flows.pop(attempts, None)
-            self._runnable.pop(attempts, None)
-
-    def has_others(self) -> bool:
-        """Is there a flow that could run beside a new one, in one Spark job or two, with sources that Spark reads?"""
-        with self._lock:
-            others = [runnable for each, runnable in self._runnable.items() if self._flows[each].sources]
-        return any(runnable() for runnable in others)
 
     def read_by(self, sources: Iterable[DataFrame]) -> tuple[FlowSlots, ...]:
         """Flows whose results these DataFrames are made of."""

@@ -163,7 +163,7 @@ class SlotWatch:
             for each in watched
             if use.jobs.get(each.group) and not use.runs(each.group)
         }
-        missing = [each for each in missing if use.free < each.flow.hosts and not use.runs(each.group)]
+        missing = [each for each in missing if use.free < each.flow.to_start and not use.runs(each.group)]
         for each in missing:
             waits[each.flow.name] = f"its {each.flow.hosts} hosts wait for task slots; {taken}"
         with self._news:
@@ -173,8 +173,8 @@ class SlotWatch:
             if now - since >= LONG_S > now - since - LOOK_S:
                 LOG.warning("flow %s: %s", name, text)
         for each in missing:
-            if each.flow.hosts > use.slots and now - self._waits[each.flow.name][1] >= self._patience_s():
-                each.stop(f"the session has {use.slots} task slots left, and {each.flow.hosts} hosts need one each")
+            if each.flow.to_start > use.slots and now - self._waits[each.flow.name][1] >= self._patience_s():
+                each.stop(f"the session has {use.slots} task slots left, and its hosts need {each.flow.to_start}")
 
     def _fail_if_stuck(self, waiting: list[Watched], use: SlotUse) -> None:
         """The one that began last fails; the others have its slots then."""
@@ -191,7 +191,7 @@ class SlotWatch:
 
 def _is_full(waiting: list[Watched], use: SlotUse) -> bool:
     """Are there too few free slots for any of these sources? Those of a flow that is read begin with all its hosts."""
-    return use.free < min((min((read.hosts for read in each.flow.reads), default=1) for each in waiting), default=0)
+    return use.free < min((min((read.to_start for read in each.flow.reads), default=1) for each in waiting), default=0)
 
 
 def stuck_text(waiting: list[Watched], use: SlotUse, most_slots: int) -> str:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import permutations
 
 
 @dataclass(frozen=True, slots=True)
 class FlowSlots:
     """What a flow takes while it runs. ``sources``: whether Spark reads any. ``reads``: flows whose results it reads,
-    so that their hosts run inside its source jobs."""
+    so that their hosts run inside its source jobs. ``spare``: tasks that start with the hosts and leave at once."""
 
     name: str
     hosts: int
     sources: bool
     reads: tuple[FlowSlots, ...] = ()
+    spare: int = 0
+
+    @property
+    def to_start(self) -> int:
+        """Slots that must be free for its hosts to start."""
+        return self.hosts + self.spare
 
     @property
     def beside(self) -> int:
@@ -29,7 +35,7 @@ class FlowSlots:
     @property
     def least(self) -> int:
         """Slots without which it never ends."""
-        return self.hosts + self.beside
+        return max(self.to_start, self.hosts + self.beside)
 
 
 def can_end(flows: Iterable[FlowSlots], slots: int) -> bool:
@@ -42,8 +48,8 @@ def can_end(flows: Iterable[FlowSlots], slots: int) -> bool:
     needy = [flow for flow in flows if flow.beside]
     if any(flow.least > slots for flow in flows):
         return False
-    at_once = sum(flow.hosts for flow in needy) + max((flow.beside for flow in needy), default=0)
-    return at_once <= slots or all(one.hosts + other.hosts > slots for one, other in combinations(needy, 2))
+    at_once = sum(flow.hosts for flow in needy) + max((max(flow.beside, flow.spare) for flow in needy), default=0)
+    return at_once <= slots or all(one.hosts + other.to_start > slots for one, other in permutations(needy, 2))
 
 
 def most_hosts(slots: int, reads: Sequence[FlowSlots]) -> int:
@@ -51,14 +57,15 @@ def most_hosts(slots: int, reads: Sequence[FlowSlots]) -> int:
     return next((hosts for hosts in range(slots - 1, 0, -1) if can_end(reads, slots - hosts)), 0)
 
 
-def hosts_beside_sources(slots: int, reads: Sequence[FlowSlots] = (), *, alone: bool = True) -> int:
-    """Hosts of a flow with sources that Spark reads, unless asked for otherwise.
+def hosts_beside_sources(slots: int, reads: Sequence[FlowSlots] = ()) -> tuple[int, int]:
+    """Hosts of a flow with sources that Spark reads, unless asked for otherwise; and tasks to spare.
 
-    One more than half of the slots: what is left would not do for the hosts of a second such flow, so results that
-    meet in one Spark job (a join or union of two) take turns by themselves, and nearly half is left to sources. With
-    four slots that leaves no room for a flow that reads the result, so there it is half, unless the flow is not
-    ``alone``: another one is there that may run beside it. Three slots are enough for two hosts of two flows.
+    More than half of the slots must be free for it to start: what it leaves would not do for a second such flow, so
+    results that meet in one Spark job (a join or union of two) take turns by themselves. Nearly half is left to
+    sources. With four slots three hosts would leave too little to them, and to a flow that reads the result. There two
+    start with a third task, which leaves at once: neither does a second such flow find three slots free beside two
+    hosts. Three slots are enough for two hosts of two flows.
     """
     few, even = 3, 4
-    hosts = 1 if slots <= few else slots // 2 if slots == even and alone else slots // 2 + 1
-    return max(1, min(hosts, most_hosts(slots, reads))) if reads else hosts
+    hosts, spare = (1, 0) if slots <= few else (2, 1) if slots == even else (slots // 2 + 1, 0)
+    return (max(1, min(hosts, most_hosts(slots, reads))), 0) if reads else (hosts, spare)

@@ -52,11 +52,11 @@ class SourceTasks:
             if first == task:
                 self._sending.add(name)
                 return MayBegin(now=True)
-        again = self._why_again(first, task)
+        again = self._why_again(first, task, name)
         if again is not None:
             self._on_again(name, again)
             return None
-        with self._news:  # a copy of a task that sends: Spark ends it with the other one
+        with self._news:  # one of two copies; the other one sends, and Spark ends this one with it
             return None if self._news.wait_for(lambda: self._over, POLL_S) else MayBegin(now=False)
 
     def ended(self, name: str) -> None:
@@ -82,8 +82,13 @@ class SourceTasks:
             self._over = True
             self._news.notify_all()
 
-    def _why_again(self, first: SourceBegins, task: SourceBegins) -> RunAgain | None:
-        """None for a copy of a task that runs or has ended well."""
+    def _has_ended(self, name: str) -> bool:
+        with self._news:
+            return name not in self._sending
+
+    def _why_again(self, first: SourceBegins, task: SourceBegins, name: str) -> RunAgain | None:
+        """None for one of two copies of which the other runs or has ended well. The one that Spark has started later
+        may well ask first: it is the slow machine that is late."""
         deadline = time.monotonic() + BOOKED_S
         while True:
             fates = {fate.task: fate for stage in {first.stage, task.stage} for fate in self._unsuccessful(stage)}
@@ -92,7 +97,9 @@ class SourceTasks:
                 error = fates[first.task].error if first.task in fates else None
                 if error is not None:
                     return RunAgain(in_short(error), is_loss(error))
-                if fates[task.task].speculative:
+                if any(fates[each.task].speculative for each in (first, task) if each.task in fates):
+                    return None
+                if first.task not in fates and self._has_ended(name):
                     return None
                 # A stage is run again as a whole when any of its tasks has missed shuffle files.
                 missed = (fate.error for fate in fates.values() if (fate.error or "").startswith("FetchFailed"))

@@ -71,7 +71,8 @@ class SparkCluster:
         scans = {number: source.scan for number, source in enumerate(self._sources) if source.scan is not None}
         function = host_function(self._plan, scans, self._at(), settings, local, packing)
         function.__name__ = hosts_function_name(self._at().name)
-        return self._spark.range(0, self._plan.hosts, 1, self._plan.hosts).mapInArrow(function, schema, barrier=True)
+        tasks = self._plan.hosts + self._plan.spare_hosts
+        return self._spark.range(0, tasks, 1, tasks).mapInArrow(function, schema, barrier=True)
 
     def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
         self._properties.use()
@@ -134,6 +135,8 @@ def host_function(
         index = context.partitionId()
         for _ in batches:
             pass  # the input only makes the task exist
+        if index >= plan.hosts:
+            return  # Spark has started all of them: this one has kept others from starting, and its slot is for sources
         address = LOCAL if local else own_address(context.getTaskInfos()[index].address, settings.listening.bind)
         task = (context.stageId(), context.taskAttemptId())
         # Closed here: whatever ends the task outside of it would leave it to the garbage collector.

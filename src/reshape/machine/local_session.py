@@ -15,9 +15,7 @@ from reshape.machine.resources import cores as machine_cores
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Hosts and sources wait for each other now and then, so a few more slots than cores keep the cores busy. Fewer than
-# five would leave a single one to sources that Spark reads, wherever another flow is there (`hosts_beside_sources`): on
-# two cores a fifth to a third of a flow's speed is lost by that.
+# Hosts and sources wait for each other now and then, so a few more slots than cores keep the cores busy.
 LEAST_SLOTS = 5
 EXTRA_SLOTS = 2
 LEAST_PARTITIONS = 8

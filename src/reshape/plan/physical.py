@@ -101,6 +101,7 @@ class PhysicalPlan:
     buckets_per_worker: int = 16  # mini-partitions, the unit of Flux
     report_s: float = REPORT_S  # tasks report, and brains look at it, so often
     ordered: bool = False  # whether the running result needs the rows of a key in their order
+    spare_hosts: int = 0  # tasks that start with the hosts and leave at once
 
     def workers_of(self, host: int) -> range:
         """The workers of a host; hosts differ by one worker at most."""
