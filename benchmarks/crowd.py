@@ -21,7 +21,7 @@ from typing import Any
 from _crowd import CrowdedDriver, crowd_plan
 from _crowd_tasks import run_tasks
 
-SIZES, QUICK_SIZES = (4, 64, 250, 500), (4, 80)
+SIZES, QUICK_SIZES = (4, 64, 250, 500), (40,)  # with as many sources, more tasks than may wait at the board
 ROUNDS, QUICK_ROUNDS = 5, 2
 STEADY_S, QUICK_STEADY_S = 20.0, 2.0
 BUDGET = 0.3

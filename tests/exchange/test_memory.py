@@ -24,7 +24,7 @@ from .host_process import LIMIT_S, SCHEMA, FedFlow, Partition, relay
 BUDGET = 16 * 1024 * 1024
 ROW_BYTES = 1_024
 BATCH_ROWS = 512
-BATCHES = 704  # in each of two partitions: 44 times the budget
+BATCHES = 528  # in each of two partitions: 33 times the budget, and more than twice what is allowed beside it
 PARTITIONS = 2
 ROWS = PARTITIONS * BATCHES * BATCH_ROWS
 # Beside the queues: messages on their way in, a batch in work, results that Spark has not taken yet, and what the
@@ -88,7 +88,7 @@ def test_ten_times_the_budget_with_spilling(directory: Path, gate: Path) -> None
 
 
 def test_ten_times_the_budget_with_back_pressure(directory: Path, gate: Path) -> None:
-    source, batches = Input(), BATCHES // 4
+    source, batches = Input(), BATCHES // 3
     rows = PARTITIONS * batches * BATCH_ROWS
     flow = FedFlow(relay(), source.partitions(batches))
     read: list[int] = []

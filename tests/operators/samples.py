@@ -91,9 +91,15 @@ def listed(data: pa.Table | Iterable[pa.RecordBatch]) -> list[tuple[Any, ...]]:
     """The rows in their order."""
     found: list[tuple[Any, ...]] = []
     for batch in data.to_batches() if isinstance(data, pa.Table) else data:
-        columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
-        found += [tuple(plain(value) for value in row) for row in zip(*columns, strict=True)]
+        found += zip(*map(_plain_values, batch.columns), strict=True)
     return found
+
+
+def _plain_values(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    kind = column.type
+    is_changed = pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind)
+    return list(map(plain, values)) if is_changed else values
 
 
 def compare(a: Any, b: Any) -> int:
@@ -106,21 +112,14 @@ def compare(a: Any, b: Any) -> int:
 
 
 def in_order(data: pa.Table, ordering: Ordering) -> list[tuple[Any, ...]]:
-    """Python's stable sort with Spark's comparison."""
-
-    def rows_compared(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
-        for key in ordering.keys:
-            left, right = a[key.column], b[key.column]
-            if left is None or right is None:
-                if left is not right:
-                    return -1 if (left is None) == key.nulls_first else 1
-                continue
-            result = compare(left, right)
-            if result:
-                return result if key.ascending else -result
-        return 0
-
-    return sorted(listed(data), key=cmp_to_key(rows_compared))
+    """Python's stable sort with Spark's comparison, key by key from the last one."""
+    rows = listed(data)
+    for key in reversed(ordering.keys):
+        values = sorted({row[key.column] for row in rows} - {None}, key=cmp_to_key(compare), reverse=not key.ascending)
+        places: dict[Any, int] = {value: place for place, value in enumerate(values)}
+        places[None] = -1 if key.nulls_first else len(values)
+        rows.sort(key=lambda row, at=key.column, places=places: places[row[at]])  # type: ignore[misc]
+    return rows
 
 
 def batches_of(data: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:

@@ -50,6 +50,7 @@ class SimulatedOperator:
         self._record = Record(stage.displayed, keep_loads=len(workers) <= LOADS_KEPT_FOR)
         self._input_s: float | None = None  # when the input ended
         self._merge_s: float | None = None  # how long the last merge took; known once all rows are processed
+        self._advanced = (0.0, 0)  # when all workers were last brought up to now, and the rows that they had processed
         self._moved_at = (0.0, 0)  # when the number of processed rows last grew, and to what
         agenda.every(scenario.report_s, self._report)
         agenda.every(scenario.display_s, self._display)
@@ -59,10 +60,12 @@ class SimulatedOperator:
     def advance(self) -> int:
         """Bring all workers up to now; the rows that they have processed so far."""
         now = self._agenda.now
-        for worker in self._workers:
-            if worker.queue:
-                worker.advance(now)
-        return sum(worker.processed for worker in self._workers)
+        if self._advanced[0] != now:  # what comes at this very moment has had no time yet
+            for worker in self._workers:
+                if worker.queue:
+                    worker.advance(now)
+            self._advanced = (now, sum([worker.processed for worker in self._workers]))
+        return self._advanced[1]
 
     def offer(self, group: Group) -> float | None:
         """Route a group. None when all of it is on its way, else the moment to call :meth:`retry`."""
@@ -120,7 +123,8 @@ class SimulatedOperator:
         return not self._is_done(processed)
 
     def _shown(self) -> tuple[int, ...]:
-        return tuple(sum(w.counts.get(key, 0) for w in self._workers) for key in self._stage.displayed)
+        counts = [worker.counts for worker in self._workers]
+        return tuple(sum([of_worker[key] for of_worker in counts if key in of_worker]) for key in self._stage.displayed)
 
     def result(self) -> OperatorRun:
         """The totals, after a check that every row was processed exactly once and is part of its owner's state."""

@@ -63,6 +63,7 @@ class Worker:
     """
 
     __slots__ = (
+        "_arrived",
         "_busy_from",
         "_held_keys",
         "_since",
@@ -84,6 +85,7 @@ class Worker:
         self._held_keys: dict[int, int] = {}
         self._busy_from = 0.0
         self._since = 0  # rows processed in this busy period
+        self._arrived = 0  # rows that came in it, those that were taken away again not counted
 
     @property
     def queued(self) -> int:
@@ -100,19 +102,20 @@ class Worker:
                 if not free:
                     return
                 chunk = Chunk(free)
-        if self.queue:
+        if self.queue and self._done_by(now) >= self._arrived:
             self.advance(now)
         if not self.queue:
             self._busy_from = now
-            self._since = 0
+            self._since = self._arrived = 0
         self.queue.append(chunk)
+        self._arrived += chunk.rows
 
     def advance(self, now: float) -> None:
         """Process what fits into the time up to now."""
         queue = self.queue
         if not queue:
             return
-        budget = int((now - self._busy_from) * self.speed + ROUNDING) - self._since
+        budget = self._done_by(now) - self._since
         if budget <= 0:
             return
         before = budget
@@ -150,6 +153,7 @@ class Worker:
             if rest:
                 kept.append(Chunk(rest))
         self.queue.extend(reversed(kept))
+        self._arrived -= sum(chunk.rows for chunk in taken)
         if taken and not self.queue:
             self._ran_empty()
         taken.reverse()
@@ -165,6 +169,10 @@ class Worker:
         self._held_keys = {key: holder for key, holder in self._held_keys.items() if holder != transfer}
         return self.held.pop(transfer, [])
 
+    def _done_by(self, now: float) -> int:
+        """Rows of this busy period that there was time for."""
+        return int((now - self._busy_from) * self.speed + ROUNDING)
+
     def _ran_empty(self) -> None:
         self.drained_at = self._busy_from + self._since / self.speed
 
@@ -174,6 +182,9 @@ class Worker:
         if len(items) == 1:
             key = items[0][0]
             counts[key] = counts.get(key, 0) + done - chunk.done
+        elif done - chunk.done == chunk.rows:
+            for key, rows in items:
+                counts[key] = counts.get(key, 0) + rows
         else:
             for key, rows in dealt(items, chunk.rows, chunk.done, done):
                 counts[key] = counts.get(key, 0) + rows

@@ -41,7 +41,8 @@ class _Extreme(OfFrame):
         filled = frames.end > frames.first
         if not frames.from_start:
             rows = np.full(windows.size, -1, dtype=np.int64)
-            rows[filled] = least_rows(self._codes(column), frames.first[filled], frames.end[filled])
+            codes = self._least_first(column, windows.codes_of(self.column, column))
+            rows[filled] = least_rows(codes, frames.first[filled], frames.end[filled])
             # A frame may have rows, and nulls only; taking one of them gives null.
             return rows_or_null(column, rows)
         segments, ahead = windows.partitions, 0
@@ -50,14 +51,14 @@ class _Extreme(OfFrame):
             if best is not None:
                 column, ahead = concatenated([best, column], column.type), 1
             segments = Segments(np.zeros(1, dtype=np.int64), windows.size + ahead)
-        records = _records(self._codes(column), segments)
+        codes = order_codes(column) if ahead else windows.codes_of(self.column, column)
+        records = _records(self._least_first(column, codes), segments)
         if windows.carries(frames):
             windows.leave(self, take(column, pa.array(records[-1:])))
         return rows_or_null(column, np.where(filled, records[frames.end - 1 + ahead], -1))
 
-    def _codes(self, column: pa.Array) -> Indices:
+    def _least_first(self, column: pa.Array, codes: Indices) -> Indices:
         """The least is what is looked for; nulls are behind all values."""
-        codes = order_codes(column)
         if not self.ascending:
             codes = ~codes
         valid = validity(column)

@@ -77,6 +77,7 @@ class Windows:
         self.size = partitions.size
         self._values = values
         self._frames: dict[Frame, FrameRows] = {}
+        self._codes: dict[int, Indices] = {}
 
     @classmethod
     def of(
@@ -132,6 +133,12 @@ class Windows:
         if frame not in self._frames:
             self._frames[frame] = self._found(frame)
         return self._frames[frame]
+
+    def codes_of(self, number: int, column: pa.Array) -> Indices:
+        """The order codes of a column of these rows; ``min`` and ``max`` are mostly asked for together."""
+        if number not in self._codes:
+            self._codes[number] = order_codes(column)
+        return self._codes[number]
 
     def _found(self, frame: Frame) -> FrameRows:
         partitions = self.partitions
