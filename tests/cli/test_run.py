@@ -150,6 +150,33 @@ def test_what_flows_do_not_do_spark_does(session: Any, folder: Path) -> None:
     assert "3 rows in " in said
 
 
+ODD = '''
+def query(spark):
+    return spark.sql("""
+        SELECT k AS n, count(*) AS n, max(double('NaN')) AS x, -max(double('Infinity')) AS y, first(binary('ab')) AS b,
+            first(CAST(unhex('ff41') AS string)) AS t, first(map(1, date'2020-01-01')) AS m
+        FROM (SELECT id % 1 AS k FROM range(3)) GROUP BY k""")
+'''
+
+
+def test_json_for_what_json_lacks(session: Any, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "odd.py").write_text(ODD)
+    given = read_flow_file(folder / "odd.py", [], ["hosts=2"], None)
+    code, _ = carried_out(session, given, as_json=True)
+    report = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert code == 0
+    [row] = report["first_rows"]
+    values = [0, 3, "NaN", "-Infinity", "YWI=", "\ufffdA", [[1, "2020-01-01"]]]
+    assert row == dict(zip(["n", "n (2)", "x", "y", "b", "t", "m"], values, strict=True))
+    assert list(report["columns"]) == list(row)
+
+
+def test_a_script_that_ends_python_is_told(session: Any, folder: Path) -> None:
+    (folder / "end.py").write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(BadInput, match=r"end\.py, line 2: it ends Python"):
+        build_query(session, read_flow_file(folder / "end.py", [], [], None))
+
+
 def test_a_script_may_return_a_flow(session: Any, folder: Path) -> None:
     (folder / "own.py").write_text(
         "import reshape\n\n\ndef query(spark):\n"

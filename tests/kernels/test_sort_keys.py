@@ -1,3 +1,4 @@
+from bisect import bisect_left
 from itertools import product
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 
 from reshape.kernels import sort_keys
 from reshape.kernels.ordering import Ordering, SortKey
-from reshape.kernels.sort_keys import sorted_order
+from reshape.kernels.sort_keys import digits_of, range_ids, sorted_order
 
 ROWS = 3_000
 
@@ -49,3 +50,33 @@ def test_packed_digits_and_ranks_order_as_plain_digits_do(
             patch.setattr(sort_keys, "_LEAST_PACKED", ROWS + 1)
             wanted = sorted_order(keys, ordering)
         assert (found == wanted).all(), names
+
+
+def long_texts() -> list[bytes | None]:
+    """Texts that are equal for longer than digits of eight bytes are made of, and end in odd places."""
+    lengths = (0, 1, 4_090, 4_096, 4_097, 5_003, 8_192, 8_193, 20_000, 70_001)
+    texts: list[bytes | None] = [
+        b"x" * length + end for length in lengths for end in (b"", b"\0", b"\0\0", b"y", b"\xff")
+    ]
+    return [*texts, None, *texts[::-1], b"x" * 4_099 + b"y" * 100_000, b"x" * 4_099 + b"y" * 100_000 + b"z"]
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("begin", [b"", b"user_", b"s" * 5_001])
+def test_long_texts_are_ordered_by_their_bytes(ascending: bool, begin: bytes) -> None:
+    texts = [None if text is None else begin + text for text in long_texts()]
+    found = sorted_order([pa.array(texts, pa.binary())], Ordering((SortKey(0, ascending, nulls_first=True),)))
+    bytes_first = sorted((text for text in texts if text is not None), reverse=not ascending)
+    assert [texts[row] for row in found] == [None, *bytes_first]
+
+
+def test_ranges_of_long_texts() -> None:
+    texts = [text for text in long_texts() if text is not None]
+    bounds = sorted(set(texts))[::7]
+    found = range_ids([pa.array([*bounds, *texts], pa.binary())], Ordering((SortKey(0),)), len(bounds))
+    assert found.tolist() == [bisect_left(bounds, text) for text in texts]
+
+
+def test_a_text_of_a_megabyte_is_no_hundred_thousand_steps() -> None:
+    digits = digits_of([pa.array(["x" * 1_000_000] * 2)], Ordering((SortKey(0),)))
+    assert sum(1 for _ in digits) < 1_000

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -244,6 +245,28 @@ def test_columns_without_buffers_cannot_claim_any_number_of_rows() -> None:
     nothing = pa.record_batch([pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])], ["n"])
     with pytest.raises(MessageRefused, match=r"Sampled\.rows must be a record batch \(ValueError: 2,147,483,647"):
         decode_reports(encode_reports(Reports(SENDER, "a", 1, (Sampled(0, 0, nothing),))))
+
+
+def test_texts_of_spark_may_be_no_utf8() -> None:
+    texts = pa.array([b"\xffA", None, b"ok"]).view(pa.string())
+    maps = pa.MapArray.from_arrays(pa.array([0, 1, 1, 3]), pa.array(["x", "y", "z"]), texts)
+    structs = pa.StructArray.from_arrays([texts, maps], ["text", "maps"])
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 1, 3]), texts)
+    wide = texts.view(pa.binary()).cast(pa.large_binary()).view(pa.large_string())
+    rows = pa.record_batch([texts, structs, lists, wide], ["a", "b", "c", "d"])
+    (came,) = decode_reports(encode_reports(Reports(SENDER, "a", 1, (Sampled(0, 0, rows),)))).reports
+    assert isinstance(came, Sampled)
+    assert came.rows.schema == rows.schema
+    assert came.rows["a"].view(pa.binary()).to_pylist() == [b"\xffA", None, b"ok"]
+
+
+def test_texts_whose_offsets_are_wrong_are_refused() -> None:
+    offsets = pa.py_buffer(np.array([0, 5, 2], np.int32).tobytes())
+    wrong = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"abcde")])
+    for column in (wrong, pa.StructArray.from_arrays([wrong], ["x"])):
+        rows = pa.record_batch([column], ["k"])
+        with pytest.raises(MessageRefused, match=r"Sampled\.rows must be a record batch \(ArrowInvalid"):
+            decode_reports(encode_reports(Reports(SENDER, "a", 1, (Sampled(0, 0, rows),))))
 
 
 def test_a_stream_without_a_batch_is_refused() -> None:

@@ -81,6 +81,26 @@ def test_a_file_without_columns_is_refused(tmp_path: Path) -> None:
         with_footers(scan_of(tmp_path / "t.parquet", x=pa.int64()), 10)
 
 
+def test_rows_in_memory_are_bounded_where_few_texts_are_long_and_repeat(tmp_path: Path) -> None:
+    texts = pa.array([str(number) * 200_000 for number in range(4)])
+    codes = pa.array([number % 4 for number in range(2_000)], pa.int32())
+    table = pa.table({"n": range(2_000), "x": pa.DictionaryArray.from_arrays(codes, texts)})
+    pq.write_table(table, tmp_path / "t.parquet", dictionary_pagesize_limit=10_000_000, store_schema=False)
+    scan = scan_of(tmp_path / "t.parquet", n=pa.int64(), x=pa.string())
+    rows = 0
+    for batch in read_split(scan, scan.splits[0], skip_rows=1_500):
+        assert batch.nbytes < 40_000_000  # all of them at once are 400 MB, of a file of 100 KB
+        assert batch["n"][0].as_py() == 1_500 + rows
+        rows += batch.num_rows
+    assert rows == 500
+
+
+def test_short_rows_come_in_large_batches(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": ["a", "b"] * 50_000}), tmp_path / "t.parquet", row_group_size=30_000)
+    scan = scan_of(tmp_path / "t.parquet", x=pa.string())
+    assert next(iter(read_split(scan, scan.splits[0]))).num_rows > 29_000
+
+
 def test_text_that_is_no_utf8_is_not_passed_off_as_text(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [b"\xff\xfe"]}), tmp_path / "t.parquet")
     scan = scan_of(tmp_path / "t.parquet", x=pa.string())

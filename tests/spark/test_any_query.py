@@ -120,6 +120,18 @@ def test_operators_run_in_hosts(session: SparkSession, text: str, operators: lis
     assert [name for name, place in where(flow) if place == "reshape"] == operators
 
 
+def test_texts_that_are_no_utf8_are_keys_like_others(session: SparkSession, tmp_path: Path) -> None:
+    """Spark's strings are bytes: a cast from binary, or a file from elsewhere, makes any of them."""
+    made = (
+        "SELECT id, CAST(unhex(element_at(array('ff41', 'c328', 'c3a9', ''), CAST(id % 4 AS int) + 1)) AS string) AS t"
+    )
+    session.sql(f"{made} FROM range(400)").write.parquet(str(tmp_path / "texts"))
+    df = session.read.parquet(str(tmp_path / "texts"))
+    flow = check(df.orderBy("t", "id").select(F.hex("t"), "id"), ordered=True)
+    assert ("sort", "reshape") in where(flow)
+    check(df.groupBy("t").agg(F.count("*").alias("n"), F.max("t").alias("m")).select(F.hex("t"), F.hex("m"), "n"))
+
+
 @pytest.mark.parametrize(
     "order", ["size DESC, id", "name, sparse NULLS LAST, id DESC", "price * -1, substr(name, 2), id"]
 )

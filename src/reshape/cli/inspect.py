@@ -34,20 +34,22 @@ def inspect(
 
     from reshape.cli.flow_file import BadInput, read_flow_file
     from reshape.cli.queries import build_query
-    from reshape.cli.running import counting, session_for
+    from reshape.cli.running import counting, only_json, session_for
     from reshape.flows import Flow
     from reshape.inspection.inspect import inspect as look
     from reshape.inspection.report import table as shown
+    from reshape.observe.cells import as_json as as_plain
 
     given = read_flow_file(Path(file), table or [], [], None)
     console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
     with session_for(console, master, conf or []) as spark, counting(console, "looking at keys") as on_operation:
-        query = build_query(spark, given)
+        with only_json(as_json):
+            query = build_query(spark, given)
         if isinstance(query, Flow):
             raise BadInput(f"{given.where}: query(spark) returned a flow; return the DataFrame to inspect")
         found = look(query, rows, workers, on_operation)
     if as_json:
-        print(json.dumps(found.as_json()))
+        print(json.dumps(as_plain(found.as_json()), allow_nan=False))
     else:
         console.print(shown(found))
     return 0

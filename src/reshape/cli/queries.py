@@ -82,6 +82,8 @@ def _told(where: str, tables: list[str] | None = None, script: str | None = None
     except (PySparkException, Py4JError) as error:
         known = f" Tables here: {', '.join(tables)}." if tables and "TABLE_OR_VIEW_NOT_FOUND" in str(error) else ""
         raise BadInput(f"{where}{_line_of(error, script)}: {in_words(error)}{known}") from error
+    except SystemExit as ended:  # it would end the command at once, with a code of its own and not a word
+        raise BadInput(f"{where}{_line_of(ended, script)}: it ends Python (exit) before there is a query") from ended
     except Exception as error:
         if script is None:
             raise

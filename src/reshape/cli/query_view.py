@@ -10,6 +10,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from reshape.observe.cells import rows_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -61,7 +63,7 @@ def result_table(
 ) -> RenderableType:
     """The first rows; ``more`` is how many the whole result has, those of the table unless given."""
     total = table.num_rows if more is None else more
-    rows = table.slice(0, most_rows).to_pylist()
+    rows = rows_of(table.slice(0, most_rows))
     fits = max(1, min(table.num_columns, (width - 8) // 8))
     drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for field in list(table.schema)[:fits]:
@@ -70,7 +72,7 @@ def result_table(
     if completeness is not None:
         drawn.add_column(Text("seen", "dim"), justify="right", style="dim")
     for number, row in enumerate(rows):
-        cells = [_cell(value) for value in list(row.values())[:fits]]
+        cells = [_cell(value) for value in row[:fits]]
         drawn.add_row(*cells, *([] if completeness is None else [f"{completeness[number]:.0%}"]))
     left = []
     if total > len(rows):

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,17 +54,21 @@ def run(
     from reshape.cli.browser import ready_page
     from reshape.cli.flow_file import read_flow_file
     from reshape.cli.queries import build_query
-    from reshape.cli.running import saying, session_for
+    from reshape.cli.running import only_json, saying, session_for
 
     given = read_flow_file(file, table or [], settings or [], output)
     if opens:
         ready_page()
     console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
     with session_for(console, master, conf or []) as spark:
-        with saying(console, "reading the query's plan"):
+        with only_json(as_json), saying(console, "reading the query's plan"):
             flow = as_flow(build_query(spark, given), given)
         if explain:
-            flow.explain()
+            if as_json:
+                placements = [asdict(placement) for placement in flow.placements]
+                print(json.dumps({"name": given.name, "placements": placements}))
+            else:
+                flow.explain()
             return 0
         return Run(console, given, rows, as_json, opens=opens).carry_out(flow)
 
@@ -124,13 +129,15 @@ class Run:
         return EXIT_FAILED
 
     def _finish(self, df: "DataFrame", query: "Query | None", reason: str) -> None:
+        from reshape.observe.cells import as_json
+
         seconds = time.monotonic() - self._began
         total = df.count()
         first = df.limit(self._rows).toArrow() if self._rows else df.limit(0).toArrow()
         if self._given.output is not None:
             self._write(df, self._given.output)
         if self._as_json:
-            print(json.dumps(self._report(df, first.to_pylist(), total, seconds, query, reason), default=str))
+            print(json.dumps(as_json(self._report(df, first, total, seconds, query, reason)), allow_nan=False))
             return
         self._show(first, total, seconds, query)
 
@@ -160,21 +167,24 @@ class Run:
     def _report(
         self,
         df: "DataFrame",
-        first: list[dict[str, Any]],
+        first: Any,
         total: int,
         seconds: float,
         query: "Query | None",
         reason: str,
     ) -> dict[str, Any]:
+        from reshape.observe.cells import distinct_names, rows_of
+
         progress = None if query is None else query.lastProgress
+        names = distinct_names([field.name for field in df.schema])
         return {
             "name": self._given.name,
             "by": "spark" if query is None else "reshape",
             "reason": reason,
             "seconds": round(seconds, 3),
             "rows": total,
-            "columns": {field.name: field.dataType.simpleString() for field in df.schema},
-            "first_rows": first,
+            "columns": {name: field.dataType.simpleString() for name, field in zip(names, df.schema, strict=True)},
+            "first_rows": [dict(zip(names, row, strict=True)) for row in rows_of(first)],
             "output": None if self._given.output is None else str(self._given.output),
             "progress": None if progress is None else progress.as_dict(),
             "story": [] if query is None else query.story(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -76,6 +77,13 @@ def _print_lines(console: Console, query: Query) -> None:
             due, said = time.monotonic() + LINE_S, state
         with contextlib.suppress(Exception):
             query.awaitTermination(LOOK_S)
+
+
+@contextlib.contextmanager
+def only_json(wanted: bool) -> Iterator[None]:
+    """What a user's script prints goes beside the one object that standard output is to have."""
+    with contextlib.redirect_stdout(sys.stderr) if wanted else contextlib.nullcontext():
+        yield
 
 
 @contextlib.contextmanager

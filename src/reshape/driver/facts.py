@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from reshape.driver.control_plane import ControlPlane
 from reshape.kernels.hashing import hash_rows, owners
+from reshape.observe.cells import rows_of, values_of
 from reshape.observe.charts import Chart, Line, Presentation, drawn, measured
 from reshape.observe.progress import QueryProgress
 from reshape.observe.representativeness import Shown
@@ -105,7 +106,7 @@ def shown_facts(
     complete = shown.completeness
     return {
         "columns": [{"name": field.name, "type": str(field.type)} for field in rows.schema],
-        "rows": [[plain(value) for value in row.values()] for row in rows.to_pylist()] if _named_once(rows) else [],
+        "rows": [[plain(value) for value in row] for row in rows_of(rows)],
         "more": shown.table.num_rows - rows.num_rows + shown.left_out,
         "completeness": None if complete is None else [round(complete[at], 4) for at in chosen.to_pylist()],
         **_estimates(shown, chosen.to_pylist()),
@@ -165,11 +166,6 @@ def _estimates(shown: Shown, chosen: Sequence[int]) -> dict[str, Any]:
     return {"estimates": numbers, "estimates_note": why}
 
 
-def _named_once(rows: pa.Table) -> bool:
-    names: list[str] = rows.schema.names
-    return len(set(names)) == len(names)
-
-
 def _names(plan: PhysicalPlan, control: ControlPlane, rows: pa.Table) -> Iterator[dict[str, Any]]:
     """For inputs whose keys are columns of the result: the key of each row in words, its hash, its owner."""
     for operator, port in control.ports:
@@ -177,7 +173,7 @@ def _names(plan: PhysicalPlan, control: ControlPlane, rows: pa.Table) -> Iterato
         if columns is None or not rows.num_rows:
             continue
         hashes = hash_rows([rows.column(column).combine_chunks() for column in columns])
-        values = [[str(plain(value)) for value in rows.column(column).to_pylist()] for column in columns]
+        values = [[str(plain(value)) for value in values_of(rows.column(column))] for column in columns]
         yield {
             "operator": operator,
             "port": port,

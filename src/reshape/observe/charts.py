@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from reshape.errors import FlowError
+from reshape.observe.cells import values_of
 from reshape.observe.estimates import Estimate
 from reshape.observe.representativeness import Shown
 
@@ -150,8 +151,11 @@ def first_chart(table: pa.Table, keys: int) -> ChartSpec | None:
 
 
 def measured(table: pa.Table, keys: int) -> list[str]:
-    """Columns of numbers, those behind the keys if there are any."""
-    numbers: list[str] = [field.name for field in table.schema if is_number(field.type)]
+    """Columns of numbers, those behind the keys if there are any. Of columns with one name none could be meant."""
+    names = table.schema.names
+    numbers: list[str] = [
+        field.name for field in table.schema if is_number(field.type) and names.count(field.name) == 1
+    ]
     return [name for name in table.schema.names[keys:] if name in numbers] or numbers
 
 
@@ -163,8 +167,8 @@ def _points(spec: ChartSpec, shown: Shown) -> Iterator[tuple[str | None, Point]]
     """Each with the name of its line. Nulls have no place."""
     table = shown.table
     ys = pc.cast(table.column(spec.y), pa.float64(), safe=False).to_pylist()
-    xs = table.column(spec.x).to_pylist()
-    names = [None] * len(xs) if spec.series is None else map(str, table.column(spec.series).to_pylist())
+    xs = values_of(table.column(spec.x))
+    names = [None] * len(xs) if spec.series is None else map(str, values_of(table.column(spec.series)))
     found = shown.estimates.get(spec.y)
     estimates = [None] * len(xs) if shown.final or found is None or isinstance(found, str) else found
     for name, x, y, estimate in zip(names, xs, ys, estimates, strict=True):

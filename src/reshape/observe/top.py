@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reshape.errors import FlowError
+from reshape.observe.cells import values_of
 from reshape.observe.charts import measured
 
 # A row takes the place of one that is shown when it is so much larger: those that are about alike would take turns.
@@ -79,7 +80,7 @@ class StickyTop:
         return self._by
 
     def _names(self, table: pa.Table) -> list[Hashable]:
-        columns = [table.column(number).to_pylist() for number in range(self._keys)]
+        columns = [values_of(table.column(number)) for number in range(self._keys)]
         return [repr(values) for values in zip(*columns, strict=True)] if columns else list(range(table.num_rows))
 
 

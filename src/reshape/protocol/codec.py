@@ -29,6 +29,7 @@ from reshape.protocol.newest import Counted
 from reshape.protocol.orders import Orders
 from reshape.protocol.reports import Answer, Report, Sender
 from reshape.protocol.tables import pack_table, unpack_table
+from reshape.protocol.valid_batches import validate
 
 Encode = Callable[[Any], Any]
 Decode = Callable[[Any], Any]
@@ -315,7 +316,7 @@ def _batch(value: Any) -> pa.RecordBatch:
             batch = reader.read_next_batch()
         if batch.num_rows > _MOST_ROWS:
             raise ValueError(f"{batch.num_rows:,} rows")
-        batch.validate(full=True)
+        validate(batch)
     except (pa.ArrowException, StopIteration, ValueError, OSError, MemoryError) as error:
         raise _refused(f"a record batch ({_cause(error)})", value) from None
     return batch

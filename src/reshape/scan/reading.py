@@ -12,6 +12,7 @@ from reshape.scan.opening import OpenFile, opened
 from reshape.scan.row_groups import groups_between, groups_to_read
 from reshape.scan.scan import Scan, Split
 from reshape.scan.steps import Steps, made_batch
+from reshape.scan.widths import fitting_rows
 
 
 def read_split(
@@ -101,7 +102,8 @@ def _pieces(
                 yield rows, [pa.nulls(rows, column.type) for column in parquet.stored]
                 left -= rows
         return
-    batches = parquet.file.iter_batches(batch_rows, row_groups=list(groups), columns=paths, use_threads=use_threads)
+    rows = fitting_rows(parquet, groups, batch_rows)
+    batches = parquet.file.iter_batches(rows, row_groups=list(groups), columns=paths, use_threads=use_threads)
     for batch in batches:
         yield batch.num_rows, [_wanted(batch, column) for column in parquet.stored]
 
