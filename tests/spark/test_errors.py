@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import threading
+import venv
 from collections.abc import Callable
 from pathlib import Path
 from pickle import PicklingError
@@ -96,6 +98,18 @@ def test_settings_that_rule_flows_out(
         reshape.flow(df).groupBy("k").count().toDF()
     monkeypatch.undo()
     check(spark, FlowSlots("small", 1, sources=True))
+
+
+def test_tasks_without_the_package(
+    spark: SparkSession, df: DataFrame, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As in a script that a Python runs whose environment is not the one of PATH, with a session of its own."""
+    bare = tmp_path / "bare"
+    venv.create(bare, with_pip=False)
+    for python, cause in ((f"{bare}/bin/python", "cannot import reshape"), (f"{bare}/bin/nothing", "is not there")):
+        monkeypatch.setattr(spark.sparkContext, "pythonExec", python)
+        with pytest.raises(UnsuitableSession, match=rf"{python}, which {cause}.*PYSPARK_PYTHON to {sys.executable}"):
+            reshape.flow(df).groupBy("k").count().toDF()
 
 
 def test_settings_that_are_named_exist(spark: SparkSession) -> None:

@@ -14,6 +14,7 @@ from reshape.driver.slots import FlowSlots, can_end, hosts_beside_sources
 from reshape.errors import TooFewSlots, UnsuitableSession
 from reshape.exchange.addresses import LOCAL, Listening, resolved
 from reshape.machine.resources import cores
+from reshape.machine.task_python import check_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,6 +79,8 @@ def check(spark: SparkSession, flow: FlowSlots) -> None:
             "Spark runs no barrier stage, as a flow's hosts are, with executors that come and go: "
             "set spark.dynamicAllocation.enabled to false for this application"
         )
+    if is_local(spark):  # tasks of a cluster get the package with the job
+        check_python(spark.sparkContext.pythonExec)
     flows = flows_of(spark.sparkContext)
 
     def enough(slots: int) -> bool:
