@@ -43,7 +43,7 @@ def scaling(spark: SparkSession, args: argparse.Namespace, say: Say) -> dict[str
         int(float(size) * 1e6)
         for size in (args.scaling_rows or (QUICK_MILLIONS if args.quick else MILLIONS)).split(",")
     ]
-    hosts = default_hosts(spark)
+    hosts, _ = default_hosts(spark)
     results: dict[str, Any] = {work.name: {} for work in SCALED}
     say(f"CPU seconds per million rows, even keys, {hosts} hosts, median of {args.rounds} rounds")
     for rows in sizes:

@@ -26,7 +26,9 @@ def check_python(executable: str) -> None:
         cause = "is not there"
     else:
         try:
-            asked = subprocess.run([found, "-c", _IMPORT], capture_output=True, text=True, timeout=_LONGEST_S)
+            asked = subprocess.run(
+                [found, "-c", _IMPORT], check=False, capture_output=True, text=True, timeout=_LONGEST_S
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             cause = f"cannot be asked ({error})"
         else:
