@@ -376,7 +376,7 @@ class Query:
             self._error.__cause__ = error
         # Spark frees nothing while a result that it is to keep is being made, which may be that of another flow.
         freeing = threading.Thread(
-            target=free, args=(self._launched.kept,), name=f"reshape-release-{self._flow.name}", daemon=True
+            target=free, args=(lambda: self._launched.kept,), name=f"reshape-release-{self._flow.name}", daemon=True
         )
         freeing.start()
         freeing.join(FREE_S)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from reshape.catalyst.errors import LeftToSpark
 from reshape.expressions.translate import session_facts
-from reshape.plan.analysis import scala_list
+from reshape.plan.analysis import dataframe_of, scala_list
 from reshape.plan.java_classes import CATALYST, java_classes
 from reshape.plan.types import arrow_type
 
@@ -28,8 +28,6 @@ _PLANS = f"{CATALYST}plans.logical."
 
 # How Spark writes a column: its name, its id, and an L where it is a long. One call says what would take three.
 _SHOWN = re.compile(r"(?P<name>.*)#(?P<id>\d+)L?", re.DOTALL)
-_DATASET = "org.apache.spark.sql.classic.Dataset"
-_PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
 
 
 @dataclass(frozen=True)
@@ -94,21 +92,19 @@ class Gateway:
 
     def dataframe(self, plan: Any) -> DataFrame:
         """The rows of a logical plan."""
-        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-        return ClassicDataFrame(self._java.named(_DATASET).ofRows(self._session, plan), self.spark)
+        return dataframe_of(self.spark, plan)
 
     def project(self, named: Sequence[Any], plan: Any) -> Any:
-        return self._plan("Project")(self._sequence(named), plan)
+        return self._plan("Project")(self._java.seq(named), plan)
 
     def filter(self, condition: Any, plan: Any) -> Any:
         return self._plan("Filter")(condition, plan)
 
     def union(self, plans: Sequence[Any]) -> Any:
-        return self._plan("Union")(self._sequence(plans), False, False)
+        return self._plan("Union")(self._java.seq(plans), False, False)
 
     def with_children(self, plan: Any, children: Sequence[Any]) -> Any:
-        return plan.withNewChildren(self._sequence(children))
+        return plan.withNewChildren(self._java.seq(children))
 
     def alias(self, expression: Any, name: str, like: Any = None) -> Any:
         """The expression under a name; with the id of another one if given, so that whoever refers to that finds it."""
@@ -177,9 +173,6 @@ class Gateway:
 
     def _new_id(self) -> Any:
         return self._java.object(f"{CATALYST}expressions.NamedExpression").newExprId()
-
-    def _sequence(self, items: Sequence[Any]) -> Any:
-        return self._java.named(_PYTHON_UTILS).toSeq(list(items))
 
 
 def attributes_of(plan: Any) -> tuple[Attribute, ...]:

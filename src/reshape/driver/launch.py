@@ -7,7 +7,7 @@ import threading
 import uuid
 import weakref
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from reshape.driver import shipping
@@ -15,7 +15,7 @@ from reshape.driver.attempts import Attempts, unique_name
 from reshape.driver.execution import Execution
 from reshape.driver.interrupt import stop_flows_on_interrupt
 from reshape.driver.lifetime import runnable
-from reshape.driver.packed import HOST_COLUMN, Packing, unpacking
+from reshape.driver.packed import Packing, unpacking
 from reshape.driver.service import DriverService
 from reshape.driver.session import check, driver_address, driver_listening, is_local, result_folder
 from reshape.driver.session_flows import SessionFlows, all_sessions, flows_of
@@ -32,7 +32,7 @@ from reshape.protocol.link import FlowAddress
 from reshape.scan.source import Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 # How hosts give their rows to Spark. "exchanged": packed, and unpacked behind an exchange, which serves every action;
@@ -63,8 +63,6 @@ class LaunchedFlow:
         tls: Tls | None = None,
         log_directory: str | None = None,
     ) -> None:
-        from pyspark.sql import functions as F  # noqa: N812
-
         scans = {number: source.scan for number, source in enumerate(sources) if source.scan is not None}
         by_spark = [source.df for source in sources if source.scan is None]
         flows = flows_of(spark.sparkContext)
@@ -99,10 +97,15 @@ class LaunchedFlow:
         self.slots = slots
         self.attempts = attempts
         if giving == "exchanged":
-            self.kept = hosts.repartitionById(plan.hosts, F.col(HOST_COLUMN)).drop(HOST_COLUMN)
-            self.df = self.kept.mapInArrow(unpacking(), schema)
+            self._kept = hosts.exchanged(plan.hosts)
+            self.df = self._kept.mapped(unpacking(), schema).dataframe()
         else:
-            self.kept = self.df = hosts
+            self._kept = hosts
+            self.df = self.kept
+
+    @cached_property
+    def kept(self) -> DataFrame:
+        return self._kept.dataframe()
 
 
 def _flow_id(plan: PhysicalPlan, sources: tuple[Source, ...]) -> str:

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
+from reshape.plan.java_classes import java_classes
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from reshape.driver.stages import Stage
 
 
-def runnable(hosts: DataFrame) -> Callable[[], bool]:
-    """For the DataFrame of the barrier stage: can the JVM still run it, or anything that is made of it?"""
-    session = hosts.sparkSession
-    jvm: Any = session._jvm
-    plan: Any = hosts._jdf.queryExecution().logical()
-    function = jvm.java.lang.ref.WeakReference(plan.functionExpr().func())
-    context = session.sparkContext
+def runnable(hosts: Stage) -> Callable[[], bool]:
+    """For the barrier stage: can the JVM still run it, or anything that is made of it?"""
+    context = hosts.spark.sparkContext
+    function: Any = java_classes(context._gateway).named("java.lang.ref.WeakReference")(hosts.function)
 
     def check() -> bool:
         if context._jsc is None:

@@ -8,13 +8,14 @@ value says where: nothing but the name goes through the JVM.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from reshape.driver.stages import ArrowFunction
 from reshape.errors import FlowFailed
 from reshape.machine.task_process import prepare
 
@@ -32,8 +33,6 @@ PACKED = pa.schema(
 
 # A value is some batches; Spark hands 64 MiB of them at a time to whoever unpacks them.
 _VALUE_BYTES = 4 * 1024 * 1024
-
-ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def unpacking() -> ArrowFunction:
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare()
         for batch in batches:
-            for path, value in zip(*batch.columns, strict=True):
+            for path, value in zip(*batch.columns[1:], strict=True):
                 yield from _unpacked(path.as_py(), value.as_buffer() if value.is_valid else None)
 
     return unpack

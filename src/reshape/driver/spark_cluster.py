@@ -12,8 +12,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from reshape.driver import kept, task_errors
 from reshape.driver.cluster import TaskFate
 from reshape.driver.job_properties import JobProperties
-from reshape.driver.packed import PACKED, ArrowFunction, Packing
+from reshape.driver.packed import PACKED, Packing
 from reshape.driver.session_flows import hosts_function_name
+from reshape.driver.stages import ArrowFunction, Stage
 from reshape.exchange.addresses import LOCAL
 from reshape.host.host import Host, HostSettings, own_address
 from reshape.machine.task_process import prepare
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
 GONE = (Py4JError, OSError, AttributeError)
 
 
-def free(kept: DataFrame) -> None:
+def free(kept: Callable[[], DataFrame]) -> None:
     """Let Spark keep a result no more; where Spark is gone, so is the result."""
     with suppress(*GONE):
-        kept.unpersist()
+        kept().unpersist()
 
 
 def cancel_group(context: SparkContext, group: str) -> bool:
@@ -63,7 +64,7 @@ class SparkCluster:
         self._at = at
         self._properties = JobProperties(spark.sparkContext)
 
-    def hosts(self, settings: HostSettings, schema: StructType, *, local: bool, packing: Packing | None) -> DataFrame:
+    def hosts(self, settings: HostSettings, schema: StructType, *, local: bool, packing: Packing | None) -> Stage:
         """The lazy barrier stage of the hosts, whose output is the result, or the packed result."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -72,7 +73,7 @@ class SparkCluster:
         function = host_function(self._plan, scans, self._at(), settings, local, packing)
         function.__name__ = hosts_function_name(self._at().name)
         tasks = self._plan.hosts + self._plan.spare_hosts
-        return self._spark.range(0, tasks, 1, tasks).mapInArrow(function, schema, barrier=True)
+        return Stage.of_barrier_tasks(self._spark, tasks, function, schema)
 
     def run_source(self, source: int, attempt: int, locations: tuple[str, ...]) -> int:
         self._properties.use()

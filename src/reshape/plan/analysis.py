@@ -8,9 +8,11 @@ from reshape.errors import ReshapeError
 from reshape.plan.java_classes import java_classes, static_method
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from reshape.operators.hash_join import JoinKind
+
+_DATASET = "org.apache.spark.sql.classic.Dataset"
 
 _JOINS: dict[str, JoinKind] = {
     "Inner": "inner",
@@ -42,6 +44,14 @@ class NotSupported(ReshapeError):
 def analyzed(df: DataFrame) -> Any:
     """Its analyzed plan."""
     return df._jdf.queryExecution().analyzed()
+
+
+def dataframe_of(spark: SparkSession, plan: Any) -> DataFrame:
+    """The rows of a logical plan."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    java = java_classes(spark.sparkContext._gateway)
+    return ClassicDataFrame(java.named(_DATASET).ofRows(spark._jsparkSession, plan), spark)
 
 
 def as_column(expression: Any) -> Column:

@@ -7,12 +7,14 @@ millisecond each; together a tenth of what a small query took to plan.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaMember  # type: ignore[import-untyped]
 from py4j.protocol import STATIC_PREFIX  # type: ignore[import-untyped]
 
 CATALYST = "org.apache.spark.sql.catalyst."
+_PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
 
 
 def static_method(beside: Any, name: str, method: str) -> Any:
@@ -37,6 +39,10 @@ class JavaClasses:
         if name not in self._objects:
             self._objects[name] = getattr(self.named(f"{name}$"), "MODULE$")
         return self._objects[name]
+
+    def seq(self, items: Sequence[Any]) -> Any:
+        """Scala's sequence of objects."""
+        return self.named(_PYTHON_UTILS).toSeq(list(items))
 
 
 _OF: weakref.WeakKeyDictionary[Any, JavaClasses] = weakref.WeakKeyDictionary()
