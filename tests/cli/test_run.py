@@ -117,6 +117,22 @@ def test_a_spark_that_dies_is_told_in_a_line(folder: Path, mark: str) -> None:
     until("all processes to end", lambda: not processes(mark))
 
 
+def test_a_mistake_that_spark_finds_is_told_in_a_line(folder: Path, mark: str) -> None:
+    (folder / "a.sql").write_text("SELECT itm FROM sales")
+    ended = subprocess.run(
+        [*COMMAND, "a.sql", "-t", "sales=sales.parquet"],
+        env=environment(folder, mark),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 2
+    *before, error = ended.stderr.splitlines()
+    assert error.startswith("reshape: error: a.sql: [UNRESOLVED_COLUMN")
+    assert all(line.endswith(" ...") for line in before), ended.stderr
+
+
 # In a session that is there
 
 

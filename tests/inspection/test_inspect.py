@@ -152,6 +152,24 @@ def test_all_rows_of_a_window_without_keys_go_to_one_worker(session: Any) -> Non
     assert finding.hot[0].share == 1.0
 
 
+def plans_of_actions(session: Any) -> dict[int, str]:
+    """Physical plans of what Spark has run, by number."""
+    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    executions = session._jsparkSession.sharedState().statusStore().executionsList()
+    return {
+        each.executionId(): each.physicalPlanDescription() for each in map(executions.apply, range(executions.size()))
+    }
+
+
+def test_keys_are_not_brought_to_one_task(session: Any) -> None:
+    """A window without PARTITION BY would do that, and Spark would print warnings of it for each operation."""
+    before = plans_of_actions(session)
+    reshape.inspect(session.sql("SELECT item, collect_list(id) FROM sales GROUP BY item"), workers=WORKERS)
+    made = [plan for number, plan in plans_of_actions(session).items() if number not in before]
+    assert any("HashAggregate" in plan for plan in made)
+    assert not any("Window" in plan for plan in made)
+
+
 def test_an_even_query_and_an_empty_one(session: Any) -> None:
     even = reshape.inspect(session.sql("SELECT id, median(item) FROM sales GROUP BY id"), workers=WORKERS)
     assert only(even).hot == ()

@@ -73,6 +73,13 @@ def _address(server: subprocess.Popen[bytes], folder: Path) -> str:
         time.sleep(0.1)
 
 
+def keep_widgets(folder: Path) -> None:
+    """The setting of JupyterLab that saves what widgets show."""
+    settings = folder / "JUPYTER_CONFIG_DIR" / "lab" / "user-settings" / "@jupyter-widgets" / "jupyterlab-manager"
+    settings.mkdir(parents=True)
+    (settings / "plugin.jupyterlab-settings").write_text('{"saveState": true}')
+
+
 def outputs(folder: Path, cell: int) -> list[dict[str, Any]]:
     """What the file has of a cell."""
     found: list[dict[str, Any]] = json.loads((folder / "watched.ipynb").read_text())["cells"][cell]["outputs"]
@@ -133,3 +140,34 @@ def test_a_query_is_live_in_a_notebook_and_stays_as_html(lab: str, tmp_path: Pat
     saved = (tmp_path / "watched.ipynb").read_text()
     assert "m12" in saved
     assert "127.0.0.1" not in saved
+
+
+def test_a_notebook_that_is_saved_while_a_query_runs_says_so(lab: str, tmp_path: Path, browser: Browser) -> None:
+    keep_widgets(tmp_path)
+    silent = "Nothing comes from the kernel"
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        context.set_default_timeout(LIMIT_MS)
+        page = context.new_page()
+        page.goto(f"{lab}lab/tree/watched.ipynb?token={TOKEN}")
+        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
+        page.locator(".jp-CodeCell .cm-content").first.click()
+        for _ in range(2):
+            page.keyboard.press("Shift+Enter")
+        expect(page.locator(".reshape-view .bars li")).to_have_count(12)
+        expect(page.get_by_text(silent)).to_have_count(0)
+        save(page)
+        (session,) = page.request.get(f"{lab}api/sessions?token={TOKEN}").json()
+        page.close()
+        ended = context.request.delete(
+            f"{lab}api/sessions/{session['id']}", headers={"Authorization": f"token {TOKEN}"}
+        )
+        assert ended.ok
+    (output,) = outputs(tmp_path, 1)
+    assert WIDGET in output["data"]
+    assert "it was saved while the query still ran" in "".join(output["data"]["text/html"])
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        context.set_default_timeout(LIMIT_MS)
+        page = context.new_page()
+        page.goto(f"{lab}lab/tree/watched.ipynb?token={TOKEN}")
+        expect(page.locator(".reshape-view .badge")).to_have_text("running")
+        expect(page.get_by_text(silent)).to_be_visible()

@@ -66,6 +66,7 @@ def quiet_session(
             try:
                 spark = _started(master, settings)
                 _hush_accumulators(spark)
+                _hush_mistakes()
             except ReshapeError:
                 raise
             except Exception as error:
@@ -102,6 +103,14 @@ def _hush_accumulators(spark: SparkSession) -> None:
     """PySpark's listener for accumulators prints a traceback when the JVM dies; the command tells that in a line."""
     listener: Any = spark.sparkContext._accumulatorServer
     listener.handle_error = lambda *_: None
+
+
+def _hush_mistakes() -> None:
+    """PySpark prints each mistake in a query as JSON with Java's trace in it; the command tells that in a line."""
+    from pyspark.logger import PySparkLogger
+
+    for kind in ("SQL", "DataFrame"):
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger").disabled = True
 
 
 def _first_exception(directory: Path) -> str:

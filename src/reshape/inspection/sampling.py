@@ -123,7 +123,6 @@ class Sampler:
 
     def _count(self, frame: DataFrame, operation: Operation, drawn: _Drawn) -> Sampled:
         from pyspark.sql import functions as F  # noqa: N812
-        from pyspark.sql.window import Window
 
         columns = [as_column(key).alias(f"k{number}") for number, key in enumerate(operation.expressions)]
         # As a text each key can be counted and shown, structs and arrays too.
@@ -131,11 +130,14 @@ class Sampler:
         split = F.spark_partition_id() if drawn.splits else F.lit(0)
         parts = frame.select(key.alias("key"), split.alias("split")).groupBy("key", "split").count()
         square = F.col("count").cast("double") * F.col("count")
-        keys = parts.groupBy("key").agg(F.sum("count").alias("rows"), F.sum(square).alias("squares"))
-        keys = keys.withColumn("all", F.sum("rows").over(Window.partitionBy()))
-        found = keys.orderBy(F.desc("rows"), "key").limit(self._most_keys).collect()
+        # All rows are counted beside the keys: a window would bring these to one task, with warnings of Spark.
+        keys = parts.rollup("key").agg(
+            F.grouping("key").alias("all"), F.sum("count").alias("rows"), F.sum(square).alias("squares")
+        )
+        found = keys.orderBy(F.desc("all"), F.desc("rows"), "key").limit(self._most_keys + 1).collect()
+        rows = found.pop(0)["rows"] if found else 0
         counts = [KeyCount(tuple(json.loads(row["key"]).values()), row["rows"], row["squares"]) for row in found]
-        looked = Looked(found[0]["all"] if found else 0, drawn.whole, drawn.how)
+        looked = Looked(rows, drawn.whole, drawn.how)
         return Sampled(tuple(counts), looked, drawn.splits)
 
     def _replaced(self, plan: Any, path: tuple[int, ...], by: Any) -> Any:

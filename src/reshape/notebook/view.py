@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # Two updates a second, as there are records of progress: each passes the kernel, the server and maybe a long line.
 UPDATE_S = 0.5
 _HINT = "A live view needs a package that is not there: pip install 'reshape[notebook]'"
+_EARLY = (
+    "This is how it stood when the cell was executed: it was saved while the query still ran, and nothing here "
+    "changes. Run the cell again for a live view."
+)
 # Views of runs that have ended: a browser that is reloaded asks for them. Older ones are forgotten.
 _ENDED: deque[QueryWidget] = deque()
 _MOST_ENDED = 16
@@ -47,7 +51,7 @@ def show(run: Watched, chart: Callable[[], Chart | None]) -> None:
     if widget is None:
         front.display(shown.saved("" if not run.active else _HINT), raw=True)
         return
-    output = front.display({**widget.bundle(), **shown.saved()}, raw=True, display_id=True)
+    output = front.display({**widget.bundle(), **shown.saved(_EARLY)}, raw=True, display_id=True)
     widget.on_msg(shown.asked)
     live = threading.Thread(
         target=context.run, args=(shown.follow, widget, output), name="reshape-notebook", daemon=True

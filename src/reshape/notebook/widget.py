@@ -51,11 +51,13 @@ class QueryWidget(anywidget.AnyWidget):
     result = traitlets.Unicode("").tag(sync=True)
     workers = traitlets.Unicode("").tag(sync=True)
     flow = traitlets.Unicode("").tag(sync=True)
+    told = traitlets.Int(0).tag(sync=True)
     problem = traitlets.Unicode("").tag(sync=True)
 
     def tell(self, sections: dict[str, str]) -> None:
-        """Bring it up to date, in one message."""
+        """Bring it up to date, in one message. There is one also when nothing is new: then it is known to be live."""
         with self.hold_sync():
+            self.told += 1
             for name in ("flow", "head", "result", "workers"):
                 setattr(self, name, sections.get(name, ""))
 
