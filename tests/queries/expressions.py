@@ -93,7 +93,7 @@ def _function(rng: Random, kind: str, columns: Sequence[Column]) -> str:
     choices = {
         "int": (f"length({text})", f"year({day})", f"{few} + {rng.randint(0, 9)}", f"datediff({day}, {inner('date')})"),
         "bigint": (f"cast({inner('int')} AS bigint) * 3", f"({inner('bigint')} % 1000) - 7"),
-        "double": (f"cast({few} AS double) * 0.5D", f"{inner('double')} + 0.25D", f"-{inner('double')}"),
+        "double": (f"cast({few} AS double) * 0.5D", f"{inner('double')} + 0.25D", f"- {inner('double')}"),
         "decimal": (f"cast({few} AS decimal(10, 2))", f"abs({inner('decimal')})", f"round({inner('decimal')}, 1)"),
         "string": (
             f"upper({text})",

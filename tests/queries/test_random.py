@@ -1,7 +1,11 @@
-"""Random SQL: the flow's answer is Spark's, and it raises where Spark raises; it never hangs."""
+"""Random SQL: the flow's answer is Spark's, and it raises where Spark raises; it never hangs.
+
+``RESHAPE_RANDOM_QUERIES=2000`` makes it a long form: the same queries and more.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ from .generate import Select, random_query
 from .running import Answer, check, flow_answer, new_session, spark_answer, within_limit
 from .small_tables import make_small_tables, register_small_tables
 
-QUERIES = 200
+QUERIES = int(os.environ.get("RESHAPE_RANDOM_QUERIES", "200"))
 BLOCK = 10
 
 

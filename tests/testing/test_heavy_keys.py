@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,14 @@ def test_workers_share_heavy_keys(functions: tuple[WindowFunction, ...], below: 
     assert sum(owned) == ROWS
     if below == "source":  # whose first batches are large enough for a sample
         assert max(owned) < 0.45 * ROWS
+
+
+def test_a_key_that_is_named_twice_is_shared_too() -> None:
+    data = facts()
+    spec = replace(window(SO_FAR, data.schema), keys=(0, 0))
+    got, owned = run(OperatorNode((SourceNode(0, data.schema),), spec), data)
+    assert rows_of(got) == sorted(map(repr, windows_of(spec, data)))
+    assert max(owned) < 0.45 * ROWS
 
 
 def test_a_function_that_is_computed_as_a_whole_has_an_owner() -> None:

@@ -75,7 +75,9 @@ class WindowSpec(Spec):
 
     @property
     def ports(self) -> tuple[PortSpec, ...]:
-        return (PortSpec(keys=self.keys, ordering=None if self.looks_beyond is None else self.sorted_by),)
+        # Each once: heavy keys are found by the hash of the columns that their bounds have.
+        keys = tuple(dict.fromkeys(self.keys))
+        return (PortSpec(keys=keys, ordering=None if self.looks_beyond is None else self.sorted_by),)
 
     @property
     def looks_beyond(self) -> int | None:

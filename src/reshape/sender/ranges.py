@@ -175,7 +175,7 @@ class RangeRouter:
         if self._keys:
             from reshape.operators.heavy_keys import HeavyKeys
 
-            heavy = HeavyKeys(self._ordering, len(set(self._keys)), bounds)
+            heavy = HeavyKeys(self._ordering, len(self._keys), bounds)
             return HeavyKeyPartitioner(heavy, self._keys, self._workers)
         from reshape.operators.range_bounds import RangeBounds
 
@@ -192,5 +192,5 @@ def agree(samples: list[pa.RecordBatch], ordering: Ordering, ranges: int, keys: 
     )
     together = pa.concat_batches(samples)
     if keys:
-        return HeavyKeys.from_sample(together, of_sample, len(set(keys)), ranges).bounds
+        return HeavyKeys.from_sample(together, of_sample, len(keys), ranges).bounds
     return RangeBounds.from_sample(together, of_sample, ranges).bounds

@@ -35,7 +35,7 @@ class Neighbours:
         """Bounds come before the first row of their input."""
         port = self._plan.operators[order.operator].ports[order.port]
         if port.keys and port.ordering is not None:
-            self._heavy[order.operator] = HeavyKeys(port.ordering, len(set(port.keys)), order.rows).keys
+            self._heavy[order.operator] = HeavyKeys(port.ordering, len(port.keys), order.rows).keys
 
     def meet(self, order: MeetRanges) -> None:
         beside = Beside(order.start, order.total, order.ahead, order.behind)
