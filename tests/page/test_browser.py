@@ -149,6 +149,16 @@ def test_the_page_is_refused_without_the_token(served: Served, browser: Browser)
         assert "query.url" in page.inner_text("body")
 
 
+def test_the_timeline_goes_on_where_nothing_happens(served: Served, open_url: OpenPage) -> None:
+    runs, server = served
+    run = RecordedRun(a_run()[:5])
+    page = open_url(server.url(runs.add(run)))
+    end = page.locator(".timeline .strip text").last
+    expect(end).not_to_have_text("7.0 s")
+    tell(run.record, report_event(7.0, (50, 2, 3, 35), (20, 12, 12, 12)))
+    expect(end).to_have_text("7.0 s")
+
+
 def test_500_workers_are_a_map_with_a_table_beside(served: Served, open_url: OpenPage) -> None:
     waiting = [7] * 500
     waiting[123] = 90_000

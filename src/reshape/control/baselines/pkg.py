@@ -17,7 +17,9 @@ class PartialKeyGrouping(OutboxBrain):
     def __init__(self, profile: OperatorProfile, settings: StrategySettings) -> None:
         if profile.partitioning is Partitioning.RANGE:
             raise StrategyRefused(
-                "strategy", "pkg", f"cannot be used for {profile.name}: a range has one owner; use reshape"
+                "strategy",
+                "pkg",
+                f"cannot be used for {profile.name}: its rows go by ranges, each of which has one owner; use reshape",
             )
         if not profile.combinable:
             raise StrategyRefused(

@@ -26,7 +26,9 @@ export function view(model, node, styles) {
   const hear = () => {
     clearTimeout(timer);
     silent.textContent = "";
-    timer = setTimeout(() => (silent.textContent = SILENT), SILENT_MS);
+    timer = setTimeout(() => {
+      if (panel.state.head?.active ?? true) silent.textContent = SILENT;
+    }, SILENT_MS);
   };
   hear();
   follow(host);

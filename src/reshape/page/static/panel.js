@@ -45,6 +45,7 @@ export class Panel {
     }
     if (changes.flow) this.draw("workers", "history", "hot", "timeline", "flow");
     if (changes.workers) this.draw("flow");
+    if (changes.head && this.parts.timeline?.lags(changes.head)) this.draw("timeline");
     this.draw(...Object.keys(changes));
   }
 

@@ -23,7 +23,7 @@ export class Timeline {
     this.list = el("ol", { class: "entries", reversed: true, "aria-label": "Events, the newest first", tabindex: "-1" });
     this.more = el("p", { class: "quiet" });
     this.node = el("section", { class: "card wide timeline", "aria-label": "Timeline" }, el("div", { class: "bar-title" }, el("h3", { text: "Timeline" }), el("label", {}, "show", this.filter)), this.strip, this.list, this.more);
-    this.opened = null;
+    this.drawnTo = 0; // seconds
   }
 
   draw({ timeline, head }) {
@@ -35,9 +35,15 @@ export class Timeline {
     this.more.textContent = entries.length > listed.length ? `and ${entries.length - listed.length} before these` : "";
   }
 
+  // Whether the run has gone on, visibly, since the strip was drawn.
+  lags({ seconds: now, active }) {
+    return now > this.drawnTo * 1.02 || (!active && now > this.drawnTo);
+  }
+
   drawStrip(entries, now) {
     const width = Math.max(240, this.strip.clientWidth || 500);
     const end = Math.max(1, now, entries.at(-1)?.[1] ?? 0);
+    this.drawnTo = end;
     const seen = new Set();
     const marks = [];
     for (const [, at, kind] of entries) {
