@@ -367,7 +367,7 @@ class Query:
         self._flow.fail("the hosts", f"their Spark job has ended: {in_short(error)}")
         if _TOO_FEW_SLOTS in str(error):
             first = too_few_slots(self._launched.df.sparkSession, self._turn.flow)
-        elif jvm_has_ended(self._launched.df.sparkSession):
+        elif jvm_has_ended(self._launched.df.sparkSession, error):
             first = FlowFailed("Spark", "its JVM has ended: it was killed, or ran out of memory")
         self._error = FlowCancelled(f"{self._flow.name} was stopped") if self._stopped else first or error
         for other in self._others:  # no result will come of them

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
-from reshape.driver.session import come, driver_address, driver_listening, slots_asked_for
+from reshape.driver.session import come, driver_address, driver_listening, jvm_has_ended, slots_asked_for
 from reshape.errors import FlowFailed, UnsuitableSession
 from reshape.exchange.addresses import Listening
 from reshape.host.host import own_address
@@ -77,3 +80,16 @@ def test_nobody_waits_for_executors_that_will_not_come_or_would_not_do() -> None
         looks = iter([2])
         assert not come(lambda looks=looks: next(looks), lambda slots, wanted=wanted: slots >= wanted, expected)  # type: ignore[misc]
     assert not come(lambda: 2, lambda slots: slots >= 3, expected=4, within_s=0.0)
+
+
+def test_a_jvm_that_breaks_its_connections_first_is_seen_to_end() -> None:
+    dying = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5)"])
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=dying)))
+    assert jvm_has_ended(spark, Py4JNetworkError("Error while sending or receiving"))
+
+
+def test_an_error_of_a_jvm_that_lives_is_not_its_end() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living:
+        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=living)))
+        assert not jvm_has_ended(spark, ValueError("of Spark's"))
+    assert not jvm_has_ended(SimpleNamespace(sparkContext=SimpleNamespace(_gateway=None)), OSError())  # type: ignore[arg-type]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
 from reshape.driver.session_flows import flows_of
 from reshape.driver.slots import FlowSlots, can_end, hosts_beside_sources
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 # for them hears of too few slots within half a minute.
 REGISTERING_S = 20.0
 LOOK_S = 0.2
+# A JVM that is killed breaks its connections first; its memory goes in a moment, on a busy machine in seconds.
+ENDING_S = 10.0
 
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 
@@ -32,10 +38,16 @@ def is_local(spark: SparkSession) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def jvm_has_ended(spark: SparkSession) -> bool:
-    """Has the JVM ended that this process started? One that was started by something else is not known."""
+def jvm_has_ended(spark: SparkSession, error: Exception) -> bool:
+    """Is it why a call to it failed, that the JVM has ended that this process started? One that was started by
+    something else is not known."""
     process = getattr(spark.sparkContext._gateway, "proc", None)
-    return process is not None and process.poll() is not None
+    if process is None:
+        return False
+    if isinstance(error, Py4JError | OSError) and not isinstance(error, Py4JJavaError):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING_S)
+    return process.poll() is not None
 
 
 def result_folder(spark: SparkSession, *, encrypt: bool) -> str | None:
