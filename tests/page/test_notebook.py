@@ -86,6 +86,16 @@ def outputs(folder: Path, cell: int) -> list[dict[str, Any]]:
     return found
 
 
+def open_and_run(page: Page, lab: str, cells: int) -> None:
+    """The first cells of the notebook."""
+    page.goto(f"{lab}lab/tree/watched.ipynb?token={TOKEN}")
+    # Until the kernel is there, keys that would run a cell are dropped.
+    expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
+    page.locator(".jp-CodeCell .cm-content").first.click()
+    for _ in range(cells):
+        page.keyboard.press("Shift+Enter")
+
+
 def save(page: Page) -> None:
     with page.expect_response(
         lambda answer: "/api/contents/watched.ipynb" in answer.url and answer.request.method == "PUT"
@@ -103,12 +113,7 @@ def test_a_query_is_live_in_a_notebook_and_stays_as_html(lab: str, tmp_path: Pat
     with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
         context.set_default_timeout(LIMIT_MS)
         page = context.new_page()
-        page.goto(f"{lab}lab/tree/watched.ipynb?token={TOKEN}")
-        # Until the kernel is there, keys that would run a cell are dropped.
-        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
-        page.locator(".jp-CodeCell .cm-content").first.click()
-        for _ in range(3):
-            page.keyboard.press("Shift+Enter")
+        open_and_run(page, lab, 3)
         expect(page.locator(".reshape-view .badge")).to_have_text("running")
         expect(page.locator(".reshape-view .bars li")).to_have_count(12)
         before = bar(page, "m12")
@@ -148,11 +153,7 @@ def test_a_notebook_that_is_saved_while_a_query_runs_says_so(lab: str, tmp_path:
     with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
         context.set_default_timeout(LIMIT_MS)
         page = context.new_page()
-        page.goto(f"{lab}lab/tree/watched.ipynb?token={TOKEN}")
-        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
-        page.locator(".jp-CodeCell .cm-content").first.click()
-        for _ in range(2):
-            page.keyboard.press("Shift+Enter")
+        open_and_run(page, lab, 2)
         expect(page.locator(".reshape-view .bars li")).to_have_count(12)
         expect(page.get_by_text(silent)).to_have_count(0)
         save(page)
